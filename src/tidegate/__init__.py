@@ -1,0 +1,1 @@
+"""Tidegate, a distributed rate limiter."""
