@@ -1,1 +1,10 @@
-//! Placeholder.
+//! Where the numbers live. A store takes all operations of a request and gives all outcomes back.
+
+pub mod clock;
+pub mod memory;
+
+pub use clock::Clock;
+pub use memory::{MemoryOptions, MemoryStore};
+
+/// What a store says of a request's operations, in the order of `Plan::asked`.
+pub type Outcomes = smallvec::SmallVec<[tidegate_core::Outcome; 4]>;

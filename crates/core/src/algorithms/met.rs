@@ -1,0 +1,240 @@
+//! A counter met at a time: the clock rule first, then fits, charge, refund and report.
+
+use super::sliding_log::Log;
+use super::token_bucket::Bucket;
+use super::windows::{self, Windows};
+use super::{Algorithm, Numbers};
+use crate::decision::Outcome;
+use crate::units::{FREEZE_US, add};
+
+/// What a store keeps for a counter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Nothing.
+    #[default]
+    Absent,
+    /// Fixed and sliding window.
+    Windows(Windows),
+    /// Token bucket.
+    Bucket(Bucket),
+    /// Sliding log.
+    Log(Box<Log>),
+}
+
+impl State {
+    fn last(&self) -> Option<u64> {
+        match self {
+            Self::Absent => None,
+            Self::Windows(windows) => Some(windows.last),
+            Self::Bucket(bucket) => Some(bucket.last),
+            Self::Log(log) => log.last(),
+        }
+    }
+}
+
+/// A counter as it stands at one instant, before and after a charge.
+#[derive(Debug)]
+pub struct Met {
+    algorithm: Algorithm,
+    numbers: Numbers,
+    /// The time that this counter lives at: never before its last write.
+    now: u64,
+    /// How far the caller's clock is behind that, microseconds.
+    skew: u64,
+    state: State,
+    /// What stood before, where meeting it alone must not change it.
+    unwritten: State,
+    is_dirty: bool,
+    exists: bool,
+}
+
+impl Met {
+    /// Applies the clock rule, rolls or drains the state to `now`, and settles a changed rate.
+    pub fn new(algorithm: Algorithm, numbers: Numbers, mut stored: State, clock: u64) -> Self {
+        let last = stored.last().unwrap_or(clock);
+        let skew = last.saturating_sub(clock);
+        let is_rebased = skew > FREEZE_US;
+        let (now, skew) = if is_rebased { (clock, 0) } else { (clock + skew, skew) };
+        if is_rebased {
+            rebase(&mut stored, clock);
+        }
+        let mut met = Self {
+            algorithm,
+            numbers,
+            now,
+            skew,
+            state: State::Absent,
+            unwritten: State::Absent,
+            is_dirty: is_rebased,
+            exists: false,
+        };
+        met.settle(stored);
+        met
+    }
+
+    fn settle(&mut self, stored: State) {
+        let (now, period) = (self.now, self.numbers.period_us);
+        match stored {
+            State::Windows(windows) => {
+                let sliding = self.algorithm == Algorithm::SlidingWindow;
+                let rolled = windows.rolled(period, now, sliding);
+                let is_same = windows.last / period == now / period;
+                self.exists = if sliding {
+                    rolled.prev > 0 || rolled.cur > 0 || self.skew > 0
+                } else {
+                    is_same
+                };
+                self.unwritten = State::Windows(windows);
+                self.state = State::Windows(rolled);
+            }
+            State::Bucket(bucket) => {
+                let drained = bucket.drained(now);
+                self.exists = drained.used() > 0 || self.skew > 0;
+                let is_other =
+                    bucket.n != self.numbers.n || bucket.period_us != self.numbers.period_us;
+                self.is_dirty |= is_other && self.exists;
+                self.unwritten = State::Bucket(bucket);
+                self.state =
+                    State::Bucket(if is_other { drained.at_rate(&self.numbers) } else { drained });
+            }
+            State::Log(log) => {
+                self.exists = log.reset(period, now) > 0;
+                self.state = State::Log(log);
+            }
+            State::Absent => self.state = self.fresh(),
+        }
+    }
+
+    fn fresh(&self) -> State {
+        match self.algorithm {
+            Algorithm::TokenBucket => State::Bucket(Bucket::fresh(&self.numbers, self.now)),
+            Algorithm::SlidingLog => State::Log(Box::default()),
+            Algorithm::FixedWindow | Algorithm::SlidingWindow => {
+                State::Windows(Windows { prev: 0, cur: 0, last: self.now })
+            }
+        }
+    }
+
+    /// Units taken as this algorithm sees them now; may pass the capacity after a lowering.
+    #[inline]
+    fn used(&self) -> u64 {
+        match &self.state {
+            State::Absent => 0,
+            State::Bucket(bucket) => bucket.used(),
+            State::Log(log) => log.used(self.numbers.period_us, self.now),
+            State::Windows(state) if self.algorithm == Algorithm::SlidingWindow => {
+                windows::sliding_used(state, self.numbers.period_us, self.now)
+            }
+            State::Windows(state) => windows::fixed_used(state),
+        }
+    }
+
+    #[inline]
+    fn room(&self) -> u64 {
+        self.numbers.capacity(self.algorithm).saturating_sub(self.used())
+    }
+
+    /// True if `cost` passes now.
+    #[inline]
+    pub fn fits(&self, cost: u64) -> bool {
+        cost <= self.room()
+    }
+
+    /// Takes `cost`, which fits.
+    #[inline]
+    pub fn charge(&mut self, cost: u64) {
+        let (now, period) = (self.now, self.numbers.period_us);
+        match &mut self.state {
+            State::Absent => {}
+            State::Windows(windows) => windows.cur += cost,
+            State::Bucket(bucket) => bucket.level += cost,
+            State::Log(log) => log.charge(period, now, cost),
+        }
+        self.exists = true;
+        self.is_dirty = true;
+    }
+
+    /// Gives `cost` back to the current window or level; creates nothing.
+    pub fn refund(&mut self, cost: u64) {
+        if !self.exists {
+            return;
+        }
+        let (now, period) = (self.now, self.numbers.period_us);
+        match &mut self.state {
+            State::Absent => {}
+            State::Windows(windows) => windows.cur = windows.cur.saturating_sub(cost),
+            State::Bucket(bucket) if cost > bucket.level => (bucket.level, bucket.rem) = (0, 0),
+            State::Bucket(bucket) => bucket.level -= cost,
+            State::Log(log) => log.refund(period, now, cost),
+        }
+        self.is_dirty = true;
+    }
+
+    /// What is said of this counter, `fits` being what [`Met::fits`] said before any charge.
+    pub fn report(&self, cost: u64, fits: bool) -> Outcome {
+        let capacity = self.numbers.capacity(self.algorithm);
+        let wait_us = if fits {
+            Some(0)
+        } else if cost > capacity {
+            None
+        } else {
+            Some(add(self.wait(cost), self.skew))
+        };
+        let reset_us = add(self.reset(), self.skew);
+        Outcome { fits, remaining: self.room(), wait_us, reset_us, is_folded: false }
+    }
+
+    fn wait(&self, cost: u64) -> u64 {
+        let (now, period) = (self.now, self.numbers.period_us);
+        match &self.state {
+            State::Absent => 0,
+            State::Bucket(bucket) => bucket.wait(self.numbers.burst, cost),
+            State::Log(log) => log.wait(period, self.numbers.n, now, cost),
+            State::Windows(state) if self.algorithm == Algorithm::SlidingWindow => {
+                windows::sliding_wait(state, &self.numbers, now, cost)
+            }
+            State::Windows(_) => windows::fixed_wait(period, now),
+        }
+    }
+
+    fn reset(&self) -> u64 {
+        let (now, period) = (self.now, self.numbers.period_us);
+        match &self.state {
+            State::Absent => 0,
+            State::Bucket(bucket) => bucket.reset(),
+            State::Log(log) => log.reset(period, now),
+            State::Windows(state) if self.algorithm == Algorithm::SlidingWindow => {
+                windows::sliding_reset(state, period, now)
+            }
+            State::Windows(_) => windows::fixed_wait(period, now),
+        }
+    }
+
+    /// What the store must keep, and whether it differs from what it gave.
+    pub fn into_state(self) -> (State, bool) {
+        if !self.is_dirty {
+            // A log changes only by charge, refund and rebase, so it goes back as it came.
+            return match self.state {
+                State::Log(log) if !log.is_empty() => (State::Log(log), false),
+                _ => (self.unwritten, false),
+            };
+        }
+        let now = self.now;
+        let state = match self.state {
+            State::Windows(windows) => State::Windows(Windows { last: now, ..windows }),
+            State::Bucket(bucket) => State::Bucket(Bucket { last: now, ..bucket }),
+            other => other,
+        };
+        (state, true)
+    }
+}
+
+/// A clock far behind the last write is taken over once, without credit.
+fn rebase(state: &mut State, now: u64) {
+    match state {
+        State::Absent => {}
+        State::Windows(windows) => windows.last = now,
+        State::Bucket(bucket) => bucket.last = now,
+        State::Log(log) => log.rebase(now),
+    }
+}

@@ -1,0 +1,57 @@
+//! The algorithms: what a counter's state means, and what it becomes.
+//!
+//! Each call meets a state at a time, asks whether a cost fits, maybe charges, and reports. The
+//! same rules stand in `decide.lua` and, as big integers, in the test oracle; all three agree.
+
+mod met;
+pub mod sliding_log;
+pub mod token_bucket;
+pub mod windows;
+
+pub use met::{Met, State};
+
+use serde::Deserialize;
+
+/// How a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Algorithm {
+    /// A level that drains at the rate; passes while level + cost <= burst.
+    TokenBucket = 0,
+    /// A count for each aligned window.
+    FixedWindow = 1,
+    /// The current window's count plus the previous one's, weighted by its overlap.
+    SlidingWindow = 2,
+    /// The time and cost of each admitted request.
+    SlidingLog = 3,
+}
+
+/// The numbers of a limit: `n` requests per `period_us` microseconds, `burst` at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Numbers {
+    /// Requests per period, 0 (blocked) to 2^53 - 1.
+    pub n: u64,
+    /// Microseconds, whole seconds, 1 s to 366 days.
+    pub period_us: u64,
+    /// Capacity of the bucket in requests, 1 to 2^53 - 1; equals `n` for the other algorithms.
+    pub burst: u64,
+}
+
+impl Numbers {
+    /// The most that can be taken at once, in requests.
+    #[inline]
+    pub const fn capacity(&self, algorithm: Algorithm) -> u64 {
+        if matches!(algorithm, Algorithm::TokenBucket) { self.burst } else { self.n }
+    }
+
+    /// The time in microseconds in which a full counter comes back: the period for windows, the
+    /// time to drain a full bucket.
+    pub const fn window_us(&self, algorithm: Algorithm) -> u64 {
+        if !matches!(algorithm, Algorithm::TokenBucket) || self.n == 0 || self.burst == self.n {
+            return self.period_us;
+        }
+        crate::units::mul_add_div_ceil(self.burst, self.period_us, 0, self.n)
+    }
+}

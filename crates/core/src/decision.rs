@@ -1,0 +1,202 @@
+//! From outcomes to an answer: allowed or not, why, which limit binds, when to come back.
+
+use smallvec::SmallVec;
+
+use crate::algorithms::Numbers;
+use crate::matching::{Plan, PlannedOp, Verdict};
+use crate::snapshot::{OnStoreFailure, Rule};
+
+/// What a store says of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// True if the cost passes this limit.
+    pub fits: bool,
+    /// The largest whole cost that would pass now, after what this request did.
+    pub remaining: u64,
+    /// Microseconds until the same cost passes: 0 if it fits, none if no wait helps.
+    pub wait_us: Option<u64>,
+    /// Microseconds until the window ends or the counter is as good as unused.
+    pub reset_us: u64,
+    /// True if this counter shares its place with others because the memory store is full.
+    pub is_folded: bool,
+}
+
+impl Outcome {
+    /// A limit that lets nothing through, whatever was counted.
+    pub const SHUT: Self =
+        Self { fits: false, remaining: 0, wait_us: None, reset_us: 0, is_folded: false };
+    /// A limit that could not be asked and is open.
+    pub const UNASKED: Self =
+        Self { fits: true, remaining: 0, wait_us: Some(0), reset_us: 0, is_folded: false };
+}
+
+/// Why the answer is what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Every limit passes, or none applies.
+    Ok,
+    /// A limit is used up.
+    OverLimit,
+    /// The cost is above a limit's capacity: no wait helps.
+    CostExceedsLimit,
+    /// A limit has the rate 0.
+    Blocked,
+    /// A limit demands a descriptor key that the request lacks.
+    MissingKey,
+    /// The store did not answer and a limit is closed in that case.
+    StoreFailure,
+}
+
+impl Reason {
+    /// The word used at every door.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::OverLimit => "over_limit",
+            Self::CostExceedsLimit => "cost_exceeds_limit",
+            Self::Blocked => "blocked",
+            Self::MissingKey => "missing_key",
+            Self::StoreFailure => "store_failure",
+        }
+    }
+}
+
+/// What is said of one limit that the request met.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitReport<'r> {
+    /// The limit.
+    pub rule: &'r Rule,
+    /// The numbers in force for this tenant at this time.
+    pub numbers: Numbers,
+    /// True if this limit passes the request.
+    pub allowed: bool,
+    /// Requests; see [`Outcome::remaining`].
+    pub remaining: u64,
+    /// Microseconds, none if no wait helps; 0 if allowed.
+    pub wait_us: Option<u64>,
+    /// Microseconds.
+    pub reset_us: u64,
+    /// Why this limit refuses, or `Ok`.
+    pub reason: Reason,
+    /// True if the counter is a shared one of a full memory store.
+    pub is_folded: bool,
+}
+
+impl LimitReport<'_> {
+    /// The most that can be taken at once, in requests.
+    pub const fn limit(&self) -> u64 {
+        self.numbers.capacity(self.rule.algorithm)
+    }
+
+    /// Microseconds in which a full counter comes back.
+    pub const fn window_us(&self) -> u64 {
+        self.numbers.window_us(self.rule.algorithm)
+    }
+
+    /// True if this limit denies the request: it refuses and is enforced.
+    pub const fn denies(&self) -> bool {
+        !self.allowed && !self.rule.is_shadow
+    }
+}
+
+/// The answer to one request.
+#[derive(Clone, Debug)]
+pub struct Decision<'r> {
+    /// True if the request may pass.
+    pub allowed: bool,
+    /// Why not, or `Ok`.
+    pub reason: Reason,
+    /// Microseconds until the same request passes if nobody else takes anything; none where it
+    /// is allowed or no wait helps.
+    pub retry_after_us: Option<u64>,
+    /// True if the store was not asked and the limits' `on_store_failure` decided.
+    pub is_degraded: bool,
+    /// Index of the limit that headers show.
+    pub binding: Option<usize>,
+    /// The limits met, in the order of the policy file.
+    pub limits: SmallVec<[LimitReport<'r>; 4]>,
+}
+
+/// Answers a planned request from its outcomes, which stand in the order of
+/// [`Plan::asked`]; `None` where the store could not be asked.
+pub fn conclude<'r>(plan: &Plan<'r>, outcomes: Option<&[Outcome]>) -> Decision<'r> {
+    let mut limits = SmallVec::new();
+    let mut asked = outcomes.unwrap_or_default().iter();
+    for op in &plan.ops {
+        limits.push(report(op, outcomes.is_some(), &mut asked));
+    }
+    let is_degraded = outcomes.is_none() && plan.asked().next().is_some();
+    decide(limits, is_degraded)
+}
+
+fn report<'r>(
+    op: &PlannedOp<'r>,
+    is_asked: bool,
+    asked: &mut std::slice::Iter<'_, Outcome>,
+) -> LimitReport<'r> {
+    let (outcome, reason) = match op.verdict {
+        Verdict::Blocked => (Outcome::SHUT, Reason::Blocked),
+        Verdict::MissingKey => (Outcome::SHUT, Reason::MissingKey),
+        Verdict::Ask if !is_asked => match op.rule.on_store_failure {
+            OnStoreFailure::Open => (Outcome::UNASKED, Reason::Ok),
+            OnStoreFailure::Closed => (Outcome::SHUT, Reason::StoreFailure),
+        },
+        Verdict::Ask => {
+            let outcome = asked.next().copied().unwrap_or(Outcome::UNASKED);
+            let reason = match outcome {
+                Outcome { fits: true, .. } => Reason::Ok,
+                Outcome { wait_us: None, .. } => Reason::CostExceedsLimit,
+                Outcome { .. } => Reason::OverLimit,
+            };
+            (outcome, reason)
+        }
+    };
+    LimitReport {
+        rule: op.rule,
+        numbers: op.numbers,
+        allowed: outcome.fits,
+        remaining: outcome.remaining,
+        wait_us: outcome.wait_us,
+        reset_us: outcome.reset_us,
+        reason,
+        is_folded: outcome.is_folded,
+    }
+}
+
+fn decide(limits: SmallVec<[LimitReport<'_>; 4]>, is_degraded: bool) -> Decision<'_> {
+    let binding = binding(&limits);
+    let denying = binding.map(|at| &limits[at]).filter(|report| report.denies());
+    Decision {
+        allowed: denying.is_none(),
+        reason: denying.map_or(Reason::Ok, |report| report.reason),
+        retry_after_us: denying.and_then(|report| report.wait_us),
+        is_degraded,
+        binding,
+        limits,
+    }
+}
+
+/// The denying limit that frees last, else the one with the least remaining / limit.
+fn binding(limits: &[LimitReport<'_>]) -> Option<usize> {
+    let mut best: Option<usize> = None;
+    for (at, report) in limits.iter().enumerate() {
+        if best.is_none_or(|other| binds_before(report, &limits[other])) {
+            best = Some(at);
+        }
+    }
+    best
+}
+
+fn binds_before(a: &LimitReport<'_>, b: &LimitReport<'_>) -> bool {
+    match (a.denies(), b.denies()) {
+        (true, false) => true,
+        (false, true) => false,
+        (true, true) => a.wait_us.unwrap_or(u64::MAX) > b.wait_us.unwrap_or(u64::MAX),
+        (false, false) if a.rule.is_shadow != b.rule.is_shadow => b.rule.is_shadow,
+        (false, false) => {
+            let left = u128::from(a.remaining) * u128::from(b.limit());
+            let right = u128::from(b.remaining) * u128::from(a.limit());
+            left < right || (left == right && a.window_us() > b.window_us())
+        }
+    }
+}

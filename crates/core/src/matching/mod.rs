@@ -1,0 +1,9 @@
+//! From a request to the counters that it must pass.
+
+mod index;
+mod plan;
+mod prefixes;
+mod values;
+
+pub use index::Index;
+pub use plan::{Action, Descriptor, MOST_COUNTERS, Plan, PlannedOp, Verb, Verdict};

@@ -1,0 +1,280 @@
+//! The plan of a request: each counter that it meets once, with what to do there.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::values::{self, KeyBuffer};
+use crate::algorithms::Numbers;
+use crate::error::RequestError;
+use crate::snapshot::{Domain, KeyId, Missing, Rule};
+
+/// Counters that one request may meet.
+pub const MOST_COUNTERS: usize = 256;
+
+/// What a request does to a counter, in units of cost, at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Takes if it fits.
+    Charge(u64),
+    /// Asks whether it would fit, and takes nothing.
+    Peek(u64),
+    /// Gives back.
+    Refund(u64),
+}
+
+impl Action {
+    /// The units.
+    #[inline]
+    pub const fn cost(self) -> u64 {
+        match self {
+            Self::Charge(cost) | Self::Peek(cost) | Self::Refund(cost) => cost,
+        }
+    }
+}
+
+/// What the caller wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Charge; a cost of 0 only looks.
+    Hit,
+    /// Look; a cost of 0 looks for 1.
+    Peek,
+    /// Give back; a cost of 0 does nothing but look.
+    Refund,
+}
+
+impl Verb {
+    #[inline]
+    const fn action(self, cost: u64) -> Action {
+        match (self, cost) {
+            (_, 0) => Action::Peek(1),
+            (Self::Hit, cost) => Action::Charge(cost),
+            (Self::Peek, cost) => Action::Peek(cost),
+            (Self::Refund, cost) => Action::Refund(cost),
+        }
+    }
+}
+
+/// One set of entries that describes the request, with what it costs by kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptor<'a> {
+    /// (key, value), bytes as they came; of a repeated key the first counts.
+    pub entries: &'a [(&'a [u8], &'a [u8])],
+    /// (kind, units); a limit whose kind is not here does not apply.
+    pub costs: &'a [(&'a [u8], u64)],
+    /// Charge, look or give back.
+    pub verb: Verb,
+}
+
+/// How an operation is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// By the store.
+    Ask,
+    /// Denied: the rate is 0.
+    Blocked,
+    /// Denied: a key is missing and the limit demands it.
+    MissingKey,
+}
+
+/// One counter that a request meets.
+#[derive(Clone, Debug)]
+pub struct PlannedOp<'r> {
+    /// The limit.
+    pub rule: &'r Rule,
+    /// The numbers in force.
+    pub numbers: Numbers,
+    /// What to do.
+    pub action: Action,
+    /// Who answers.
+    pub verdict: Verdict,
+    key: Range<u32>,
+    anchor: Option<Range<u32>>,
+}
+
+/// Everything that one request asks of the store.
+#[derive(Debug, Default)]
+pub struct Plan<'r> {
+    /// The counters met, each once, in the order in which they were first met.
+    pub ops: SmallVec<[PlannedOp<'r>; 4]>,
+    /// For each descriptor, in order, which operations it met: (descriptor, operation).
+    pub met: SmallVec<[(u16, u16); 8]>,
+    buffer: KeyBuffer,
+}
+
+impl<'r> Plan<'r> {
+    /// Matches a request. `now` is the time by which dated overrides are chosen, microseconds.
+    #[inline]
+    pub fn new(
+        domain: &'r Domain,
+        descriptors: &[Descriptor<'_>],
+        now: u64,
+    ) -> Result<Self, RequestError> {
+        let mut plan = Self::default();
+        for (at, descriptor) in descriptors.iter().enumerate() {
+            plan.meet(domain, at as u16, descriptor, now)?;
+        }
+        if plan.ops.iter().any(|op| op.verdict != Verdict::Ask && !op.rule.is_shadow) {
+            plan.only_look();
+        }
+        Ok(plan)
+    }
+
+    /// The operations that the store answers, in order.
+    #[inline]
+    pub fn asked(&self) -> impl Iterator<Item = &PlannedOp<'r>> {
+        self.ops.iter().filter(|op| op.verdict == Verdict::Ask)
+    }
+
+    /// The values' part of an operation's key.
+    #[inline]
+    pub fn key(&self, op: &PlannedOp<'r>) -> &[u8] {
+        &self.buffer[op.key.start as usize..op.key.end as usize]
+    }
+
+    /// The value that places the counter in a cluster: the tenant's, else the first of `per`;
+    /// none where the limit's id does.
+    #[inline]
+    pub fn anchor(&self, op: &PlannedOp<'r>) -> Option<&[u8]> {
+        let anchor = op.anchor.as_ref()?;
+        Some(&self.buffer[anchor.start as usize..anchor.end as usize])
+    }
+
+    /// The request is denied already: the other limits report, and are not charged.
+    fn only_look(&mut self) {
+        for op in &mut self.ops {
+            op.action = Action::Peek(op.action.cost());
+        }
+    }
+
+    #[inline]
+    fn meet(
+        &mut self,
+        domain: &'r Domain,
+        at: u16,
+        descriptor: &Descriptor<'_>,
+        now: u64,
+    ) -> Result<(), RequestError> {
+        let entries = known_entries(domain, descriptor.entries);
+        for row in domain.index.candidates(&entries) {
+            let rule = &domain.rules[row as usize];
+            let Some(cost) = cost(rule, descriptor.costs) else { continue };
+            let holds = rule.when.iter().all(|condition| {
+                find(&entries, condition.key).is_some_and(|value| condition.holds(value))
+            });
+            if holds && let Some(op) = self.op(domain, rule, &entries, now) {
+                self.add(at, PlannedOp { action: descriptor.verb.action(cost), ..op })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The operation on this rule's counter, or none where the rule does not apply.
+    #[inline]
+    fn op(
+        &mut self,
+        domain: &Domain,
+        rule: &'r Rule,
+        entries: &[(KeyId, &[u8])],
+        now: u64,
+    ) -> Option<PlannedOp<'r>> {
+        let is_missing = rule.per.iter().any(|key| find(entries, *key).is_none());
+        if is_missing && rule.missing == Missing::Skip {
+            return None;
+        }
+        let tenant = rule.tenant_at.and_then(|at| find(entries, rule.per[at]));
+        let numbers = domain.numbers(rule, tenant, now)?;
+        let verdict = if is_missing && rule.missing == Missing::Deny {
+            Verdict::MissingKey
+        } else if numbers.n == 0 {
+            Verdict::Blocked
+        } else {
+            Verdict::Ask
+        };
+        let start = self.buffer.len() as u32;
+        let period_s = if rule.is_keyed_by_period { numbers.period_us / 1_000_000 } else { 0 };
+        values::append(&mut self.buffer, period_s, rule.per.iter().map(|key| find(entries, *key)));
+        let end = self.buffer.len() as u32;
+        let anchor_at = rule.tenant_at.unwrap_or(0);
+        let anchor = rule.per.get(anchor_at).map(|key| {
+            let value = find(entries, *key).unwrap_or_default();
+            self.buffer.extend_from_slice(value);
+            end..self.buffer.len() as u32
+        });
+        Some(PlannedOp { rule, numbers, action: Action::Peek(1), verdict, key: start..end, anchor })
+    }
+
+    /// One counter is charged once a request, with the largest cost.
+    #[inline]
+    fn add(&mut self, at: u16, op: PlannedOp<'r>) -> Result<(), RequestError> {
+        let key = self.key(&op);
+        let twin = self
+            .ops
+            .iter()
+            .position(|other| std::ptr::eq(other.rule, op.rule) && self.key(other) == key);
+        let place = match twin {
+            Some(place) => {
+                let limit = &op.rule.id;
+                let merged = merge(self.ops[place].action, op.action)
+                    .ok_or_else(|| RequestError::ChargeAndRefund { limit: limit.to_string() })?;
+                self.ops[place].action = merged;
+                place
+            }
+            None if self.ops.len() == MOST_COUNTERS => {
+                return Err(RequestError::TooManyCounters { most: MOST_COUNTERS });
+            }
+            None => {
+                self.ops.push(op);
+                self.ops.len() - 1
+            }
+        };
+        self.met.push((at, place as u16));
+        Ok(())
+    }
+}
+
+/// The entries whose keys any rule knows; of a repeated key the first.
+#[inline]
+fn known_entries<'a>(
+    domain: &Domain,
+    entries: &[(&'a [u8], &'a [u8])],
+) -> SmallVec<[(KeyId, &'a [u8]); 8]> {
+    let mut known: SmallVec<[(KeyId, &[u8]); 8]> = SmallVec::new();
+    for (key, value) in entries {
+        if let Some(id) = domain.keys.get(*key)
+            && find(&known, *id).is_none()
+        {
+            known.push((*id, value));
+        }
+    }
+    known
+}
+
+#[inline]
+fn find<'a>(entries: &[(KeyId, &'a [u8])], key: KeyId) -> Option<&'a [u8]> {
+    entries.iter().find(|(id, _)| *id == key).map(|(_, value)| *value)
+}
+
+#[inline]
+fn cost(rule: &Rule, costs: &[(&[u8], u64)]) -> Option<u64> {
+    costs.iter().find(|(kind, _)| **kind == *rule.counts).map(|(_, cost)| *cost)
+}
+
+fn merge(a: Action, b: Action) -> Option<Action> {
+    let most = a.cost().max(b.cost());
+    Some(match (a, b) {
+        (Action::Charge(_), Action::Refund(_)) | (Action::Refund(_), Action::Charge(_)) => {
+            return None;
+        }
+        (Action::Peek(_), Action::Peek(_)) => Action::Peek(most),
+        (Action::Charge(cost), Action::Peek(_)) | (Action::Peek(_), Action::Charge(cost)) => {
+            Action::Charge(cost)
+        }
+        (Action::Refund(cost), Action::Peek(_)) | (Action::Peek(_), Action::Refund(cost)) => {
+            Action::Refund(cost)
+        }
+        (Action::Charge(_), Action::Charge(_)) => Action::Charge(most),
+        (Action::Refund(_), Action::Refund(_)) => Action::Refund(most),
+    })
+}

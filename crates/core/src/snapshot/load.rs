@@ -1,0 +1,198 @@
+//! Bytes to rules: every number and pattern checked, the match index built.
+
+use std::sync::Arc;
+
+use regex::bytes::RegexBuilder;
+
+use super::Identities;
+use super::format::{
+    DomainDoc, FORMAT, LimitDoc, MissingDoc, OnExceedDoc, OnStoreFailureDoc, OverrideDoc,
+    PatternDoc, SnapshotDoc, TenantDoc, WhenDoc,
+};
+use super::rules::{
+    Condition, Domain, FastMap, KeyId, Missing, OnStoreFailure, Override, Pattern, Rule, RuleSet,
+    Tenant,
+};
+use crate::algorithms::{Algorithm, Numbers};
+use crate::error::SnapshotError;
+use crate::matching::Index;
+use crate::units::MAX;
+
+const SECOND_US: u64 = 1_000_000;
+const LONGEST_PERIOD_US: u64 = 366 * 86_400 * SECOND_US;
+const MOST_LOG_ENTRIES: u64 = 100_000;
+/// Bytes of compiled program that one pattern may take.
+const REGEX_SIZE: usize = 1 << 20;
+
+impl RuleSet {
+    /// Reads a snapshot. `identities` gives every limit the number that it had before.
+    pub fn load(bytes: &[u8], identities: &mut Identities) -> Result<Self, SnapshotError> {
+        let doc: SnapshotDoc = serde_json::from_slice(bytes)?;
+        if doc.format != FORMAT {
+            return Err(SnapshotError::Format { found: doc.format, expected: FORMAT });
+        }
+        let mut domains = FastMap::default();
+        for domain_doc in doc.domains {
+            let name = domain_doc.name.clone();
+            let domain = domain(domain_doc, identities)?;
+            if domains.insert(Box::from(name.as_bytes()), domain).is_some() {
+                return Err(SnapshotError::Domain { domain: name, problem: "named twice".into() });
+            }
+        }
+        Ok(Self { revision: Arc::from(doc.revision), domains })
+    }
+
+    /// Checks a pattern as a policy file would use it; the message says what is wrong.
+    pub fn check_regex(pattern: &str) -> Result<(), String> {
+        compile_regex(pattern).map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+fn compile_regex(pattern: &str) -> Result<regex::bytes::Regex, regex::Error> {
+    RegexBuilder::new(pattern).size_limit(REGEX_SIZE).build()
+}
+
+#[derive(Default)]
+struct Keys {
+    known: FastMap<Box<[u8]>, KeyId>,
+}
+
+impl Keys {
+    fn id(&mut self, key: &str) -> KeyId {
+        let next = KeyId(self.known.len() as u16);
+        *self.known.entry(Box::from(key.as_bytes())).or_insert(next)
+    }
+}
+
+fn domain(doc: DomainDoc, identities: &mut Identities) -> Result<Domain, SnapshotError> {
+    let name: Arc<str> = Arc::from(doc.name.as_str());
+    let mut keys = Keys::default();
+    let tenant_key = doc.tenant_key.as_deref().map(|key| keys.id(key));
+    let mut rules = Vec::with_capacity(doc.limits.len());
+    for limit in doc.limits {
+        let id = limit.id.clone();
+        let rule =
+            rule(rules.len() as u32, &name, limit, tenant_key, &mut keys, identities).map_err(
+                |problem| SnapshotError::Limit { domain: doc.name.clone(), limit: id, problem },
+            )?;
+        rules.push(rule);
+    }
+    let wrong = |problem: String| SnapshotError::Domain { domain: doc.name.clone(), problem };
+    if keys.known.len() > usize::from(u16::MAX) {
+        return Err(wrong("more than 65,535 different descriptor keys".into()));
+    }
+    let mut plans = Vec::with_capacity(doc.plans.len());
+    for plan in doc.plans {
+        let mut by_rule = FastMap::default();
+        for (row, numbers) in plan.numbers {
+            let rule = rules
+                .get(row as usize)
+                .ok_or_else(|| wrong(format!("plan {:?} names limit {row}", plan.name)))?;
+            by_rule.insert(row, checked(numbers, rule.algorithm).map_err(&wrong)?);
+        }
+        plans.push(by_rule);
+    }
+    let mut tenants = FastMap::default();
+    tenants.reserve(doc.tenants.len());
+    for (id, doc) in doc.tenants {
+        let tenant = tenant(doc, &rules, plans.len())
+            .map_err(|problem| wrong(format!("tenant {id:?}: {problem}")))?;
+        tenants.insert(Box::from(id.as_bytes()), tenant);
+    }
+    let index = Index::build(&rules, keys.known.len());
+    Ok(Domain { name, rules, keys: keys.known, index, plans, tenants })
+}
+
+fn rule(
+    row: u32,
+    domain: &Arc<str>,
+    doc: LimitDoc,
+    tenant_key: Option<KeyId>,
+    keys: &mut Keys,
+    identities: &mut Identities,
+) -> Result<Rule, String> {
+    let numbers = checked(doc.numbers, doc.algorithm)?;
+    let when: Result<_, String> = doc.when.into_iter().map(|row| condition(row, keys)).collect();
+    let per: Box<[KeyId]> = doc.per.iter().map(|key| keys.id(key)).collect();
+    let tenant_at = per.iter().position(|key| Some(*key) == tenant_key);
+    Ok(Rule {
+        row,
+        uid: identities.uid(domain, &doc.id, doc.algorithm),
+        id: Arc::from(doc.id),
+        domain: Arc::clone(domain),
+        when: when?,
+        per,
+        missing: match doc.missing {
+            MissingDoc::Skip => Missing::Skip,
+            MissingDoc::Shared => Missing::Shared,
+            MissingDoc::Deny => Missing::Deny,
+        },
+        counts: Box::from(doc.counts.as_bytes()),
+        algorithm: doc.algorithm,
+        is_keyed_by_period: doc.keyed_by_period,
+        numbers,
+        on_store_failure: match doc.on_store_failure {
+            OnStoreFailureDoc::Open => OnStoreFailure::Open,
+            OnStoreFailureDoc::Closed => OnStoreFailure::Closed,
+        },
+        is_shadow: doc.on_exceed == OnExceedDoc::Shadow,
+        tenant_at,
+    })
+}
+
+fn condition(doc: WhenDoc, keys: &mut Keys) -> Result<Condition, String> {
+    let any: Result<_, String> = doc.any.into_iter().map(pattern).collect();
+    Ok(Condition { key: keys.id(&doc.key), is_negated: doc.negate, any: any? })
+}
+
+fn pattern(doc: PatternDoc) -> Result<Pattern, String> {
+    Ok(match doc {
+        PatternDoc::Exact(text) => Pattern::Exact(Box::from(text.as_bytes())),
+        PatternDoc::Prefix(text) => Pattern::Prefix(Box::from(text.as_bytes())),
+        PatternDoc::Regex(text) => {
+            let regex = compile_regex(&text).map_err(|error| format!("regex {text:?}: {error}"))?;
+            Pattern::Regex(Box::new(regex))
+        }
+        PatternDoc::Cidr(text) => {
+            Pattern::Cidr(text.parse().map_err(|_| format!("{text:?} is no network (a.b.c.d/n)"))?)
+        }
+    })
+}
+
+fn tenant(doc: TenantDoc, rules: &[Rule], plans: usize) -> Result<Tenant, String> {
+    if let Some(plan) = doc.plan.filter(|plan| *plan as usize >= plans) {
+        return Err(format!("plan {plan} does not exist"));
+    }
+    let overrides: Result<_, String> =
+        doc.overrides.iter().map(|row| dated_override(row, rules)).collect();
+    Ok(Tenant { plan: doc.plan, overrides: overrides? })
+}
+
+fn dated_override(doc: &OverrideDoc, rules: &[Rule]) -> Result<Override, String> {
+    let rule = rules
+        .get(doc.limit as usize)
+        .ok_or_else(|| format!("an override names limit {}", doc.limit))?;
+    Ok(Override {
+        rule: doc.limit,
+        from_us: doc.from_us.unwrap_or(i64::MIN),
+        until_us: doc.until_us.unwrap_or(i64::MAX),
+        numbers: checked(doc.numbers, rule.algorithm)?,
+    })
+}
+
+fn checked(numbers: Option<Numbers>, algorithm: Algorithm) -> Result<Option<Numbers>, String> {
+    let Some(Numbers { n, period_us, burst }) = numbers else { return Ok(None) };
+    if n > MAX || burst > MAX {
+        return Err(format!("rate {n}, burst {burst}: must be below 2^53"));
+    }
+    if period_us % SECOND_US != 0 || !(SECOND_US..=LONGEST_PERIOD_US).contains(&period_us) {
+        return Err(format!("period of {period_us} us: must be whole seconds, 1 s to 366 days"));
+    }
+    if n > 0 && burst == 0 {
+        return Err("burst 0: nothing could ever pass".into());
+    }
+    if algorithm == Algorithm::SlidingLog && n > MOST_LOG_ENTRIES {
+        return Err(format!("a sliding_log of {n}: at most {MOST_LOG_ENTRIES}"));
+    }
+    Ok(numbers)
+}

@@ -1,0 +1,188 @@
+//! The rules in memory: what a loaded snapshot is.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use regex::bytes::Regex;
+
+use super::LimitUid;
+use crate::algorithms::{Algorithm, Numbers};
+use crate::matching::Index;
+
+pub(crate) type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+/// A descriptor key's number within its domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyId(pub u16);
+
+/// Everything needed to decide, immutable, with the revision that it was compiled from.
+#[derive(Debug)]
+pub struct RuleSet {
+    /// The first 12 hex digits of the content's hash.
+    pub revision: Arc<str>,
+    pub(crate) domains: FastMap<Box<[u8]>, Domain>,
+}
+
+impl RuleSet {
+    /// The domain of that name.
+    #[inline]
+    pub fn domain(&self, name: &[u8]) -> Option<&Domain> {
+        self.domains.get(name)
+    }
+
+    /// All domains, in no order.
+    pub fn domains(&self) -> impl Iterator<Item = &Domain> {
+        self.domains.values()
+    }
+}
+
+/// One namespace of limits.
+#[derive(Debug)]
+pub struct Domain {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its limits, in the order of the policy file; a limit with several rates has a rule each.
+    pub rules: Vec<Rule>,
+    pub(crate) keys: FastMap<Box<[u8]>, KeyId>,
+    pub(crate) index: Index,
+    /// For each plan the numbers of the rules that it names; `None` is unlimited.
+    pub(crate) plans: Vec<FastMap<u32, Option<Numbers>>>,
+    pub(crate) tenants: FastMap<Box<[u8]>, Tenant>,
+}
+
+/// A tenant's plan and overrides.
+#[derive(Debug)]
+pub struct Tenant {
+    pub(crate) plan: Option<u32>,
+    pub(crate) overrides: Box<[Override]>,
+}
+
+/// An exception for one tenant and limit, in force in [from, until).
+#[derive(Debug)]
+pub struct Override {
+    pub(crate) rule: u32,
+    pub(crate) from_us: i64,
+    pub(crate) until_us: i64,
+    pub(crate) numbers: Option<Numbers>,
+}
+
+/// What a limit does where a `per` key is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// It does not apply.
+    Skip,
+    /// All requests that lack it share one counter.
+    Shared,
+    /// It denies.
+    Deny,
+}
+
+/// What a limit does while its counter cannot be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnStoreFailure {
+    /// It allows.
+    Open,
+    /// It denies.
+    Closed,
+}
+
+/// One rate of one limit.
+#[derive(Debug)]
+pub struct Rule {
+    /// Its place in [`Domain::rules`].
+    pub row: u32,
+    /// The limit's id, as written.
+    pub id: Arc<str>,
+    /// The domain's name, part of every counter key.
+    pub domain: Arc<str>,
+    /// Names the counters of this limit in this process.
+    pub uid: LimitUid,
+    /// Which requests it counts: all must hold.
+    pub when: Box<[Condition]>,
+    /// Who gets a counter: one for each distinct combination of these values.
+    pub per: Box<[KeyId]>,
+    /// What happens without them.
+    pub missing: Missing,
+    /// The kind of cost that this limit takes.
+    pub counts: Box<[u8]>,
+    /// How it counts.
+    pub algorithm: Algorithm,
+    /// True if the period is part of the counter's key.
+    pub is_keyed_by_period: bool,
+    /// Requests per period; `None` is unlimited.
+    pub numbers: Option<Numbers>,
+    /// What happens while the store is away.
+    pub on_store_failure: OnStoreFailure,
+    /// True if it counts and reports but never denies.
+    pub is_shadow: bool,
+    /// Where in `per` the tenant's key stands.
+    pub tenant_at: Option<usize>,
+}
+
+/// One row of `when`: the key must be present and its value match.
+#[derive(Debug)]
+pub struct Condition {
+    pub(crate) key: KeyId,
+    pub(crate) is_negated: bool,
+    pub(crate) any: Box<[Pattern]>,
+}
+
+impl Condition {
+    /// True if the value satisfies this row.
+    #[inline]
+    pub fn holds(&self, value: &[u8]) -> bool {
+        self.any.iter().any(|pattern| pattern.matches(value)) != self.is_negated
+    }
+}
+
+/// A pattern for one value.
+#[derive(Debug)]
+pub enum Pattern {
+    /// The same bytes.
+    Exact(Box<[u8]>),
+    /// Begins with these bytes.
+    Prefix(Box<[u8]>),
+    /// Matches anywhere unless anchored.
+    Regex(Box<Regex>),
+    /// An address inside this network; `::ffff:a.b.c.d` counts as IPv4.
+    Cidr(IpNet),
+}
+
+impl Pattern {
+    #[inline]
+    fn matches(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Exact(text) => **text == *value,
+            Self::Prefix(text) => value.starts_with(text),
+            Self::Regex(regex) => regex.is_match(value),
+            Self::Cidr(net) => address(value).is_some_and(|address| net.contains(&address)),
+        }
+    }
+}
+
+fn address(value: &[u8]) -> Option<IpAddr> {
+    let address: IpAddr = std::str::from_utf8(value).ok()?.parse().ok()?;
+    Some(address.to_canonical())
+}
+
+impl Domain {
+    /// The numbers of a rule for a tenant at a time: the override in force with the latest start,
+    /// else the plan's, else the rule's own. `None` is unlimited.
+    #[inline]
+    pub(crate) fn numbers(&self, rule: &Rule, tenant: Option<&[u8]>, now: u64) -> Option<Numbers> {
+        let Some(tenant) = tenant.and_then(|tenant| self.tenants.get(tenant)) else {
+            return rule.numbers;
+        };
+        let now = now as i64;
+        let mut overrides = tenant.overrides.iter();
+        let in_force =
+            overrides.find(|row| row.rule == rule.row && row.from_us <= now && now < row.until_us);
+        if let Some(row) = in_force {
+            return row.numbers;
+        }
+        let plan = tenant.plan.map(|plan| &self.plans[plan as usize]);
+        plan.and_then(|plan| plan.get(&rule.row)).copied().unwrap_or(rule.numbers)
+    }
+}

@@ -1,0 +1,60 @@
+//! The one place that reads the time.
+
+#![expect(clippy::disallowed_methods, reason = "this file is what the others are sent to")]
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+#[cfg(feature = "fake-clock")]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Unix time in microseconds that never steps back: the wall clock at the start, plus the
+/// monotonic time since.
+#[derive(Debug)]
+pub struct Clock {
+    wall_us: u64,
+    start: Instant,
+    /// What tests set; 0 while the real time runs.
+    #[cfg(feature = "fake-clock")]
+    fake_us: AtomicU64,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            wall_us: wall.as_micros() as u64,
+            start: Instant::now(),
+            #[cfg(feature = "fake-clock")]
+            fake_us: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Clock {
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    #[inline]
+    pub fn now_us(&self) -> u64 {
+        #[cfg(feature = "fake-clock")]
+        {
+            // Relaxed: tests set it between requests and need no other memory ordered by it.
+            let fake = self.fake_us.load(Ordering::Relaxed);
+            if fake != 0 {
+                return fake;
+            }
+        }
+        self.wall_us + self.start.elapsed().as_micros() as u64
+    }
+
+    /// Holds the clock at `now_us`; 0 lets the real time run again.
+    #[cfg(feature = "fake-clock")]
+    pub fn set_us(&self, now_us: u64) {
+        self.fake_us.store(now_us, Ordering::Relaxed);
+    }
+
+    /// The time that a test has set, if one has.
+    #[cfg(feature = "fake-clock")]
+    pub fn fake_us(&self) -> Option<u64> {
+        let fake = self.fake_us.load(Ordering::Relaxed);
+        (fake != 0).then_some(fake)
+    }
+}

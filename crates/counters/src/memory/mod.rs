@@ -1,0 +1,7 @@
+//! Counters in this process: sharded, bounded, and never swept.
+
+mod record;
+mod shard;
+mod store;
+
+pub use store::{MemoryOptions, MemoryStore};
