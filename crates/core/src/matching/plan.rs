@@ -115,9 +115,35 @@ impl<'r> Plan<'r> {
         for (at, descriptor) in descriptors.iter().enumerate() {
             plan.meet(domain, at as u16, descriptor, now)?;
         }
-        if plan.ops.iter().any(|op| op.verdict != Verdict::Ask && !op.rule.is_shadow) {
-            plan.only_look();
+        plan.settle_denied();
+        Ok(plan)
+    }
+
+    /// Plans every rule of a domain on the same key parts, without matching: what a limit made in
+    /// code asks. The parts stand where `per` values would.
+    #[inline]
+    pub fn direct(
+        domain: &'r Domain,
+        parts: &[&[u8]],
+        cost: u64,
+        verb: Verb,
+    ) -> Result<Self, RequestError> {
+        let mut plan = Self::default();
+        for rule in &domain.rules {
+            let Some(numbers) = rule.numbers else { continue };
+            let verdict = if numbers.n == 0 { Verdict::Blocked } else { Verdict::Ask };
+            let (key, anchor) =
+                plan.append_key(rule, &numbers, parts.iter().map(|part| Some(*part)));
+            plan.ops.push(PlannedOp {
+                rule,
+                numbers,
+                action: verb.action(cost),
+                verdict,
+                key,
+                anchor,
+            });
         }
+        plan.settle_denied();
         Ok(plan)
     }
 
@@ -141,11 +167,34 @@ impl<'r> Plan<'r> {
         Some(&self.buffer[anchor.start as usize..anchor.end as usize])
     }
 
-    /// The request is denied already: the other limits report, and are not charged.
-    fn only_look(&mut self) {
-        for op in &mut self.ops {
-            op.action = Action::Peek(op.action.cost());
+    /// Where a limit denies without the store, the others report and are not charged.
+    #[inline]
+    fn settle_denied(&mut self) {
+        let is_denied = |op: &PlannedOp<'_>| op.verdict != Verdict::Ask && !op.rule.is_shadow;
+        if self.ops.iter().any(is_denied) {
+            for op in &mut self.ops {
+                op.action = Action::Peek(op.action.cost());
+            }
         }
+    }
+
+    /// Appends a counter's key and its anchor; says where they stand.
+    #[inline]
+    fn append_key<'v>(
+        &mut self,
+        rule: &Rule,
+        numbers: &Numbers,
+        mut values: impl Iterator<Item = Option<&'v [u8]>> + Clone,
+    ) -> (Range<u32>, Option<Range<u32>>) {
+        let start = self.buffer.len() as u32;
+        let period_s = if rule.is_keyed_by_period { numbers.period_us / 1_000_000 } else { 0 };
+        values::append(&mut self.buffer, period_s, values.clone());
+        let end = self.buffer.len() as u32;
+        let anchor = values.nth(rule.tenant_at.unwrap_or(0)).map(|value| {
+            self.buffer.extend_from_slice(value.unwrap_or_default());
+            end..self.buffer.len() as u32
+        });
+        (start..end, anchor)
     }
 
     #[inline]
@@ -192,17 +241,9 @@ impl<'r> Plan<'r> {
         } else {
             Verdict::Ask
         };
-        let start = self.buffer.len() as u32;
-        let period_s = if rule.is_keyed_by_period { numbers.period_us / 1_000_000 } else { 0 };
-        values::append(&mut self.buffer, period_s, rule.per.iter().map(|key| find(entries, *key)));
-        let end = self.buffer.len() as u32;
-        let anchor_at = rule.tenant_at.unwrap_or(0);
-        let anchor = rule.per.get(anchor_at).map(|key| {
-            let value = find(entries, *key).unwrap_or_default();
-            self.buffer.extend_from_slice(value);
-            end..self.buffer.len() as u32
-        });
-        Some(PlannedOp { rule, numbers, action: Action::Peek(1), verdict, key: start..end, anchor })
+        let values = rule.per.iter().map(|key| find(entries, *key));
+        let (key, anchor) = self.append_key(rule, &numbers, values);
+        Some(PlannedOp { rule, numbers, action: Action::Peek(1), verdict, key, anchor })
     }
 
     /// One counter is charged once a request, with the largest cost.

@@ -95,7 +95,7 @@ fn domain(doc: DomainDoc, identities: &mut Identities) -> Result<Domain, Snapsho
     let mut tenants = FastMap::default();
     tenants.reserve(doc.tenants.len());
     for (id, doc) in doc.tenants {
-        let tenant = tenant(doc, &rules, plans.len())
+        let tenant = tenant(&doc, &rules, plans.len())
             .map_err(|problem| wrong(format!("tenant {id:?}: {problem}")))?;
         tenants.insert(Box::from(id.as_bytes()), tenant);
     }
@@ -159,7 +159,7 @@ fn pattern(doc: PatternDoc) -> Result<Pattern, String> {
     })
 }
 
-fn tenant(doc: TenantDoc, rules: &[Rule], plans: usize) -> Result<Tenant, String> {
+fn tenant(doc: &TenantDoc, rules: &[Rule], plans: usize) -> Result<Tenant, String> {
     if let Some(plan) = doc.plan.filter(|plan| *plan as usize >= plans) {
         return Err(format!("plan {plan} does not exist"));
     }
