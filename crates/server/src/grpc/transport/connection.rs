@@ -1,0 +1,154 @@
+//! One connection: takes what the peer sent in batches, answers each batch, then writes once.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::server::{Connection, SendResponse};
+use h2::{Ping, PingPong, RecvStream};
+use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
+
+use super::io::{Activity, Watched};
+use super::lifecycle::{Due, Lifecycle};
+use super::server::Server;
+use super::service::Service;
+use super::stats::count;
+
+/// Requests taken before the first of them is answered. Each turn of the library's `accept`
+/// flushes, so answering one by one would cost a system call each; the answers of this many fit
+/// its write buffer of 16 KiB.
+const BATCH: usize = 128;
+
+type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
+
+/// Serves a connection to its end.
+pub(super) async fn serve<S, I>(server: Rc<Server<S>>, io: I)
+where
+    S: Service,
+    I: AsyncRead + AsyncWrite + Unpin,
+{
+    let activity = Rc::new(Activity::new(Instant::now()));
+    let handshake = server.settings.builder().handshake(Watched::new(io, Rc::clone(&activity)));
+    let shaken = tokio::select! {
+        shaken = timeout(server.settings.handshake_timeout, handshake) => shaken,
+        () = server.drain.clone().started() => return,
+    };
+    let Ok(Ok(mut connection)) = shaken else {
+        count(&server.stats.failed_handshakes);
+        return;
+    };
+    count(&server.stats.opened);
+    let now = Instant::now();
+    let mut open = Open {
+        lifecycle: Lifecycle::new(&server.settings, now),
+        timer: Box::pin(sleep_until(now)),
+        drain: Some(Box::pin(server.drain.clone().started())),
+        pings: connection.ping_pong(),
+        batch: Vec::with_capacity(BATCH),
+        server,
+        activity,
+    };
+    poll_fn(|cx| open.poll(&mut connection, cx)).await;
+    count(&open.server.stats.closed);
+}
+
+/// The state beside the library's connection.
+struct Open<S> {
+    server: Rc<Server<S>>,
+    activity: Rc<Activity>,
+    lifecycle: Lifecycle,
+    timer: Pin<Box<Sleep>>,
+    /// None once the signal was seen.
+    drain: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    pings: Option<PingPong>,
+    batch: Vec<Accepted>,
+}
+
+impl<S: Service> Open<S> {
+    fn poll<I>(&mut self, connection: &mut Connection<I, Bytes>, cx: &mut Context<'_>) -> Poll<()>
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
+        loop {
+            let ended = self.accept(connection, cx);
+            if self.batch.is_empty() {
+                if ended || self.tend(connection, cx) {
+                    return Poll::Ready(());
+                }
+                return Poll::Pending;
+            }
+            let mut batch = std::mem::take(&mut self.batch);
+            for (request, respond) in batch.drain(..) {
+                self.server.begin(request, respond, cx);
+            }
+            self.batch = batch;
+        }
+    }
+
+    /// Fills the batch with what has arrived. True: the connection is over.
+    fn accept<I>(&mut self, connection: &mut Connection<I, Bytes>, cx: &mut Context<'_>) -> bool
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
+        while self.batch.len() < BATCH {
+            match connection.poll_accept(cx) {
+                Poll::Ready(Some(Ok(accepted))) => self.batch.push(accepted),
+                Poll::Ready(Some(Err(_)) | None) => return true,
+                Poll::Pending => return false,
+            }
+        }
+        false
+    }
+
+    /// Looks at the drain signal and the clock. True: the connection must go.
+    fn tend<I>(&mut self, connection: &mut Connection<I, Bytes>, cx: &mut Context<'_>) -> bool
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
+        if let Some(drain) = &mut self.drain
+            && drain.as_mut().poll(cx).is_ready()
+        {
+            self.drain = None;
+            self.lifecycle.drain(Instant::now());
+            leave(connection, cx);
+        }
+        while self.timer.as_mut().poll(cx).is_ready() {
+            let blocked_since = self.activity.blocked_since.get();
+            let (due, next) =
+                self.lifecycle.step(Instant::now(), self.activity.last_read.get(), blocked_since);
+            match due {
+                Due::Nothing => {}
+                Due::Ping => self.ping(cx),
+                Due::Leave => leave(connection, cx),
+                Due::Unresponsive => {
+                    count(&self.server.stats.unresponsive);
+                    return true;
+                }
+                Due::Expired => return true,
+            }
+            self.timer.as_mut().reset(next);
+        }
+        false
+    }
+
+    fn ping(&mut self, cx: &mut Context<'_>) {
+        if let Some(pings) = &mut self.pings {
+            // An earlier PING's answer must be taken before the next one may be sent.
+            let _ = pings.poll_pong(cx);
+            let _ = pings.send_ping(Ping::opaque());
+        }
+    }
+}
+
+fn leave<I>(connection: &mut Connection<I, Bytes>, cx: &Context<'_>)
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+{
+    connection.graceful_shutdown();
+    // The GOAWAY is written by the next turn of the connection.
+    cx.waker().wake_by_ref();
+}

@@ -1,0 +1,49 @@
+//! What a gRPC service is to the transport: methods by path, calls by message.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::message::Message;
+use super::status::Status;
+
+/// A set of methods that take one message each. One instance lives on each worker thread.
+pub trait Service: 'static {
+    /// A method, as found by its path.
+    type Method: Copy + 'static;
+
+    /// An answer that is not there yet. Dropped when the client takes the request back.
+    type Later: Future<Output = Result<Message, Status>> + 'static;
+
+    /// The method of a path (`/package.Service/Method`, compared whole); none: UNIMPLEMENTED.
+    fn method(&self, path: &str) -> Option<Self::Method>;
+
+    /// Takes the one message of a request. Not called for a request that was cancelled or whose
+    /// time is over. Must not block; a panic becomes INTERNAL and a count.
+    fn call(&self, method: Self::Method, call: Call) -> Reply<Self::Later>;
+}
+
+/// A request whose message has arrived in full.
+#[derive(Debug)]
+pub struct Call {
+    /// The message without its prefix, a slice of the receive buffer.
+    pub message: Bytes,
+    /// When the caller stops waiting (`grpc-timeout`).
+    pub deadline: Option<Instant>,
+    /// The request's headers.
+    pub metadata: HeaderMap,
+}
+
+/// The way an answer comes.
+#[derive(Debug)]
+pub enum Reply<Later> {
+    /// Now: nothing is spawned, nothing boxed.
+    Ready(Result<Message, Status>),
+    /// After waiting: polled in a task of its own on this thread, dropped on cancellation and at
+    /// the deadline (which is then answered with `DEADLINE_EXCEEDED`).
+    Later(Later),
+    /// Many messages: each is sent as it comes; a closed channel ends the stream with OK, an
+    /// error with its status, a drain with UNAVAILABLE after what is already in the channel.
+    Stream(mpsc::Receiver<Result<Message, Status>>),
+}

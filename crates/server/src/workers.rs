@@ -1,0 +1,247 @@
+//! Worker threads: one runtime each, fed with accepted sockets round robin.
+
+use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use std::{fmt, io};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::drain::Drain;
+
+/// Serves one socket on a worker's thread, inside a runtime that has `spawn_local`.
+pub type Serve = Box<dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = ()>>>>;
+
+/// How many threads, how many sockets, how long the end may take.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Worker threads.
+    pub workers: usize,
+    /// Sockets open at once, over all listeners; one above is closed at once.
+    pub max_connections: usize,
+    /// After the drain signal: how long connections may finish before they are cut.
+    pub drain_limit: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { workers: 1, max_connections: 10_000, drain_limit: Duration::from_secs(9) }
+    }
+}
+
+/// An address that cannot be listened on, and what to do about it.
+#[derive(Debug)]
+pub struct BindError {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { address, source } = self;
+        write!(f, "cannot listen on {address}: ")?;
+        match source.kind() {
+            io::ErrorKind::AddrInUse => {
+                write!(f, "another program has this port; stop it or choose another port")
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                write!(f, "this machine has no such address; use 127.0.0.1 or 0.0.0.0")
+            }
+            io::ErrorKind::PermissionDenied => {
+                write!(f, "not permitted; ports below 1024 need a privilege, choose a higher one")
+            }
+            _ => write!(f, "{source}"),
+        }
+    }
+}
+
+impl std::error::Error for BindError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Opens a listening socket; port 0 takes a free one.
+pub fn bind(address: SocketAddr) -> Result<StdListener, BindError> {
+    let open = || {
+        let listener = StdListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
+    open().map_err(|source| BindError { address, source })
+}
+
+/// An accepted socket on its way to a worker.
+struct Handed {
+    listener: usize,
+    socket: StdStream,
+    place: Place,
+}
+
+/// One socket's place under the cap, given back when dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    /// The count orders nothing else, and only the acceptor adds to it: `Relaxed`.
+    fn take(open: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        if open.load(Ordering::Relaxed) >= most {
+            return None;
+        }
+        open.fetch_add(1, Ordering::Relaxed);
+        Some(Self(Arc::clone(open)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Running workers and their acceptor.
+#[derive(Debug)]
+pub struct Workers(Vec<JoinHandle<()>>);
+
+impl Workers {
+    /// Starts the threads. `doors` runs once on each worker's thread, inside its runtime, and
+    /// returns how to serve each of the `listeners`, in their order. Raising the drain signal
+    /// stops the accepting, lets connections finish and ends the threads.
+    ///
+    /// # Errors
+    /// The system gave no thread or no event queue.
+    pub fn start<F>(
+        options: &Options,
+        listeners: Vec<StdListener>,
+        drain: &Drain,
+        doors: F,
+    ) -> io::Result<Self>
+    where
+        F: Fn(usize) -> Vec<Serve> + Send + Sync + 'static,
+    {
+        let doors = Arc::new(doors);
+        let mut threads = Vec::with_capacity(options.workers + 1);
+        let mut queues = Vec::with_capacity(options.workers);
+        for index in 0..options.workers.max(1) {
+            let (queue, handed) = mpsc::unbounded_channel();
+            queues.push(queue);
+            let (doors, drain, limit) = (Arc::clone(&doors), drain.clone(), options.drain_limit);
+            threads.push(spawn(format!("tidegate-{index}"), move |runtime| {
+                runtime.block_on(async { work(doors(index), handed, drain, limit).await });
+            })?);
+        }
+        let (drain, most) = (drain.clone(), options.max_connections);
+        threads.push(spawn("tidegate-accept".to_owned(), move |runtime| {
+            runtime.block_on(accept_all(listeners, queues, most, drain));
+        })?);
+        Ok(Self(threads))
+    }
+
+    /// Waits for the end of all threads, which follows the drain signal.
+    pub fn join(self) {
+        for thread in self.0 {
+            // A thread that panicked has said so on stderr, and the others still end.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn spawn<F>(name: String, body: F) -> io::Result<JoinHandle<()>>
+where
+    F: FnOnce(LocalRuntime) + Send + 'static,
+{
+    let (ready, started) = std::sync::mpsc::sync_channel(1);
+    let thread =
+        thread::Builder::new().name(name).spawn(move || {
+            match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
+                Ok(runtime) => {
+                    let _ = ready.send(Ok(()));
+                    body(runtime);
+                }
+                Err(error) => {
+                    let _ = ready.send(Err(error));
+                }
+            }
+        })?;
+    started.recv().unwrap_or_else(|_| Err(io::Error::other("a thread ended as it started")))?;
+    Ok(thread)
+}
+
+async fn work(
+    doors: Vec<Serve>,
+    mut handed: mpsc::UnboundedReceiver<Handed>,
+    drain: Drain,
+    limit: Duration,
+) {
+    let mut open = JoinSet::new();
+    loop {
+        tokio::select! {
+            next = handed.recv() => match next {
+                Some(Handed { listener, socket, place }) => {
+                    let Ok(socket) = TcpStream::from_std(socket) else { continue };
+                    let served = doors[listener](socket);
+                    open.spawn_local(async move {
+                        served.await;
+                        drop(place);
+                    });
+                }
+                None => break,
+            },
+            Some(_) = open.join_next() => {}
+        }
+    }
+    // The acceptor ends at the drain signal; if it died instead, service goes on until then.
+    drain.started().await;
+    let finished = async { while open.join_next().await.is_some() {} };
+    let _ = timeout(limit, finished).await;
+}
+
+async fn accept_all(
+    listeners: Vec<StdListener>,
+    queues: Vec<mpsc::UnboundedSender<Handed>>,
+    most: usize,
+    drain: Drain,
+) {
+    let open = Arc::new(AtomicUsize::new(0));
+    let mut accepting = JoinSet::new();
+    for (index, listener) in listeners.into_iter().enumerate() {
+        let (queues, open) = (queues.clone(), Arc::clone(&open));
+        accepting.spawn_local(async move {
+            if let Ok(listener) = TcpListener::from_std(listener) {
+                accept(index, &listener, &queues, &open, most).await;
+            }
+        });
+    }
+    drop(queues);
+    drain.started().await;
+}
+
+async fn accept(
+    index: usize,
+    listener: &TcpListener,
+    queues: &[mpsc::UnboundedSender<Handed>],
+    open: &Arc<AtomicUsize>,
+    most: usize,
+) {
+    for queue in queues.iter().cycle() {
+        let socket = loop {
+            match listener.accept().await {
+                Ok((socket, _)) => break socket,
+                // Out of file descriptors, most likely: they come back as connections end.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        };
+        let Some(place) = Place::take(open, most) else { continue };
+        // Answers are written whole: waiting for more to send would only delay them.
+        let _ = socket.set_nodelay(true);
+        if let Ok(socket) = socket.into_std() {
+            let _ = queue.send(Handed { listener: index, socket, place });
+        }
+    }
+}
