@@ -32,6 +32,11 @@ impl RuleSet {
         self.domains.get(name)
     }
 
+    /// Gives up everything but the domain of that name.
+    pub fn into_domain(mut self, name: &[u8]) -> Option<Domain> {
+        self.domains.remove(name)
+    }
+
     /// All domains, in no order.
     pub fn domains(&self) -> impl Iterator<Item = &Domain> {
         self.domains.values()

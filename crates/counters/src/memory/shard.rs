@@ -27,8 +27,7 @@ pub struct Shared {
     pub seeds: Seeds,
     pub cap: usize,
     pub shards: usize,
-    /// Counters held, shared ones not counted. Relaxed: a bound that may be off by a few in a
-    /// race, and orders no other memory.
+    /// Counters held or reserved, shared ones not counted. Relaxed: orders no other memory.
     pub held: AtomicUsize,
     /// Decisions taken on a shared counter. Relaxed: a metric.
     pub folded: AtomicUsize,
@@ -50,8 +49,17 @@ impl Shared {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.held.load(Ordering::Relaxed) >= self.cap
+    /// Takes one of the places under the cap, if any is left.
+    fn take_place(&self) -> bool {
+        let is_taken = self.held.fetch_add(1, Ordering::Relaxed) < self.cap;
+        if !is_taken {
+            self.leave_place();
+        }
+        is_taken
+    }
+
+    fn leave_place(&self) {
+        self.held.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Near the cap the last places are kept from a limit that holds over half of them.
@@ -137,11 +145,12 @@ impl Shard {
     ) -> Option<Place> {
         let is_greedy = shared.is_nearly_full()
             && self.by_limit.get(&limit).is_some_and(|held| held * shared.shards > shared.cap / 2);
-        if !is_greedy && !shared.is_full() {
+        if !is_greedy && shared.take_place() {
             return Some(self.grow());
         }
         let place = self.unused_place(now, pinned)?;
         self.remove(shared, place);
+        shared.held.fetch_add(1, Ordering::Relaxed);
         self.free.pop()
     }
 
@@ -189,11 +198,15 @@ impl Shard {
         *self.record_mut(place) = Record::new(limit, Key::new(key));
         self.enter(shared, place, hash);
         *self.by_limit.entry(limit).or_default() += 1;
-        shared.held.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns a reserved place that was not used after all.
-    pub fn give_back(&mut self, place: Place) {
+    pub fn give_back(&mut self, shared: &Shared, place: Place) {
+        shared.leave_place();
+        self.clear(place);
+    }
+
+    fn clear(&mut self, place: Place) {
         *self.record_mut(place) = Record::new(0, Key::Folded(0));
         self.free.push(place);
     }
@@ -221,9 +234,9 @@ impl Shard {
             if let Some(held) = self.by_limit.get_mut(&limit) {
                 *held = held.saturating_sub(1);
             }
-            shared.held.fetch_sub(1, Ordering::Relaxed);
+            shared.leave_place();
         }
-        self.give_back(place);
+        self.clear(place);
     }
 
     /// The shared counter that stands in for a key.

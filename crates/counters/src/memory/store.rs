@@ -213,7 +213,7 @@ impl MemoryStore {
                 shard.settle(&self.shared, place, step.hash, rule.uid.0, step.key);
                 place
             }
-            Spot::Reserved(place) => return shard.give_back(place),
+            Spot::Reserved(place) => return shard.give_back(&self.shared, place),
             Spot::Nowhere => return,
         };
         if is_dirty || matches!(state, State::Log(_)) {
