@@ -1,5 +1,7 @@
 //! Properties that hold for each algorithm, whatever happened before.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use proptest::prelude::*;
 use tidegate_core::algorithms::{Met, State};
 use tidegate_core::units::{MAX, mul_div};

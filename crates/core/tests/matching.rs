@@ -1,5 +1,7 @@
 //! Which limits a request meets, and under which keys.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 mod support;
 
 use proptest::prelude::*;
@@ -7,6 +9,8 @@ use serde_json::{Value, json};
 use support::{limit, rules, snapshot};
 use tidegate_core::matching::Verb;
 use tidegate_core::{Action, Descriptor, Plan, RequestError, RuleSet, Verdict};
+
+type Entries<'a> = &'a [(&'a [u8], &'a [u8])];
 
 const NOW: u64 = 1_700_000_000_000_000;
 const ONE: &[(&[u8], u64)] = &[(b"requests", 1)];
@@ -25,7 +29,7 @@ fn keys(rules: &RuleSet, entries: &[(&[u8], &[u8])]) -> Vec<Vec<u8>> {
     plan.ops.iter().map(|op| plan.key(op).to_vec()).collect()
 }
 
-fn when(key: &str, any: Value) -> Value {
+fn when(key: &str, any: &Value) -> Value {
     json!([{"key": key, "negate": false, "any": any}])
 }
 
@@ -33,14 +37,14 @@ fn when(key: &str, any: Value) -> Value {
 fn every_form_of_when_selects_what_it_says() {
     let rules = rules(&snapshot(&[
         limit("all", json!({"per": []})),
-        limit("exact", json!({"when": when("route", json!([{"exact": "/a"}])), "per": []})),
-        limit("prefix", json!({"when": when("route", json!([{"prefix": "/a"}])), "per": []})),
+        limit("exact", json!({"when": when("route", &json!([{"exact": "/a"}])), "per": []})),
+        limit("prefix", json!({"when": when("route", &json!([{"prefix": "/a"}])), "per": []})),
         limit(
             "any",
-            json!({"when": when("route", json!([{"exact": "/b"}, {"prefix": "/ab"}])), "per": []}),
+            json!({"when": when("route", &json!([{"exact": "/b"}, {"prefix": "/ab"}])), "per": []}),
         ),
         limit("regex", json!({"when": when("route", json!([{"regex": "^/[0-9]+$"}])), "per": []})),
-        limit("cidr", json!({"when": when("ip", json!([{"cidr": "10.0.0.0/8"}])), "per": []})),
+        limit("cidr", json!({"when": when("ip", &json!([{"cidr": "10.0.0.0/8"}])), "per": []})),
         limit(
             "not",
             json!({"when": [{"key": "route", "negate": true, "any": [{"exact": "/a"}]}], "per": []}),
@@ -66,7 +70,7 @@ fn the_first_entry_of_a_repeated_key_counts_and_order_does_not_matter() {
 #[test]
 fn b59_different_values_never_share_a_key() {
     let rules = rules(&snapshot(&[limit("l", json!({"per": ["a", "b"], "missing": "shared"}))]));
-    let pairs: [[&[(&[u8], &[u8])]; 2]; 5] = [
+    let pairs: [[Entries<'_>; 2]; 5] = [
         [&[(b"a", b"a"), (b"b", b"b_c")], &[(b"a", b"a_b"), (b"b", b"c")]],
         [&[(b"a", b"aa"), (b"b", b"b")], &[(b"a", b"a"), (b"b", b"ab")]],
         [&[(b"a", b"a"), (b"b", b"")], &[(b"a", b""), (b"b", b"a")]],
@@ -164,7 +168,7 @@ proptest! {
         let names = ["x", "y", "z"];
         let limits: Vec<Value> = patterns.iter().enumerate().map(|(at, (key, text, is_prefix))| {
             let pattern = if *is_prefix { json!({"prefix": text}) } else { json!({"exact": text}) };
-            limit(&at.to_string(), json!({"when": when(names[*key], json!([pattern])), "per": []}))
+            limit(&at.to_string(), json!({"when": when(names[*key], &json!([pattern])), "per": []}))
         }).collect();
         let rules = rules(&snapshot(&limits));
         let bytes: Vec<(&[u8], &[u8])> =

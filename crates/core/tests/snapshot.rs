@@ -1,5 +1,7 @@
 //! Snapshots that must be refused, each with a message that says why.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 mod support;
 
 use serde_json::{Value, json};

@@ -1,5 +1,7 @@
 //! The memory store: all or nothing, exact under threads, bounded without freeing anybody.
 
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 #[path = "../../core/tests/support/mod.rs"]
 mod support;
 
