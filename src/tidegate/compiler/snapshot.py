@@ -1,0 +1,156 @@
+"""Document to snapshot: the bytes that the native engine loads, all defaults filled in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.policy.document import Algorithm, Document, Domain, Limit, Override, Tenant
+from tidegate.policy.matchers import Matcher
+from tidegate.policy.numbers import Layer, Numbers, resolve
+
+FORMAT = 1
+_REVISION_DIGITS = 12
+_ENDING = b'""}'
+
+Json = None | bool | int | str | Sequence["Json"] | dict[str, "Json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A compiled policy.
+
+    Attributes:
+        data: What the native engine loads.
+        revision: The first 12 hex digits of the content's hash.
+    """
+
+    data: bytes
+    revision: str
+
+
+def compile_document(document: Document) -> Snapshot:
+    """Compiles a checked document; the same document gives the same bytes."""
+    domains: list[Json] = [
+        _domain(name, domain) for name, domain in sorted(document.domains.items())
+    ]
+    return encode({"format": FORMAT, "revision": "", "domains": domains})
+
+
+def encode(content: dict[str, Json]) -> Snapshot:
+    """Writes the canonical bytes of a snapshot whose revision is still empty, and names it."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    blank = text.encode()
+    revision = hashlib.sha256(blank).hexdigest()[:_REVISION_DIGITS]
+    # Sorted keys put the revision last.
+    return Snapshot(b'%s"%s"}' % (blank.removesuffix(_ENDING), revision.encode()), revision)
+
+
+def limit_rows(limit: Limit) -> list[Json]:
+    """The rows of a limit, one for each of its rates."""
+    algorithm = limit.algorithm
+    if algorithm is Algorithm.LEAKY_BUCKET:
+        algorithm = Algorithm.TOKEN_BUCKET
+    all_numbers = resolve(limit.algorithm, [limit])
+    row: dict[str, Json] = {
+        "id": limit.id,
+        "when": [_condition(key, matcher) for key, matcher in sorted(limit.when.items())],
+        "per": list(limit.per),
+        "missing": limit.missing,
+        "counts": limit.counts,
+        "algorithm": algorithm.value,
+        "keyed_by_period": algorithm.is_window or len(all_numbers) > 1,
+        "on_store_failure": limit.on_store_failure,
+        "on_exceed": limit.on_exceed,
+    }
+    return [{**row, "numbers": _numbers(numbers)} for numbers in all_numbers]
+
+
+class _Rows:
+    """The limits of a domain, and at which row each begins."""
+
+    def __init__(self, limits: Sequence[Limit]) -> None:
+        self.json: list[Json] = []
+        self.limits: dict[str, Limit] = {}
+        self.first: dict[str, int] = {}
+        for limit in limits:
+            self.limits[limit.id] = limit
+            self.first[limit.id] = len(self.json)
+            self.json.extend(limit_rows(limit))
+
+    def numbered(self, layers: Sequence[Layer], limit_id: str) -> list[tuple[int, Json]]:
+        """Row and numbers of a limit under a plan or override."""
+        resolved = resolve(self.limits[limit_id].algorithm, layers)
+        first = self.first[limit_id]
+        return [(first + index, _numbers(numbers)) for index, numbers in enumerate(resolved)]
+
+
+def _domain(name: str, domain: Domain) -> Json:
+    rows = _Rows(domain.limits)
+    plan_names = sorted(domain.plans)
+    plans: list[Json] = []
+    for plan_name in plan_names:
+        numbered: list[tuple[int, Json]] = []
+        for limit_id, amount in domain.plans[plan_name].items():
+            numbered.extend(rows.numbered([rows.limits[limit_id], amount], limit_id))
+        numbered.sort(key=lambda pair: pair[0])
+        plans.append({"name": plan_name, "numbers": numbered})
+    numbers_of_plan = {plan_name: index for index, plan_name in enumerate(plan_names)}
+    compiler = _TenantCompiler(domain, rows, numbers_of_plan)
+    return {
+        "name": name,
+        "tenant_key": domain.tenant_key,
+        "limits": rows.json,
+        "plans": plans,
+        "tenants": {key: compiler.tenant(tenant) for key, tenant in domain.tenants.items()},
+    }
+
+
+class _TenantCompiler:
+    """Compiles tenants; each distinct set of numbers is resolved once."""
+
+    def __init__(self, domain: Domain, rows: _Rows, numbers_of_plan: dict[str, int]) -> None:
+        self._domain = domain
+        self._rows = rows
+        self._numbers_of_plan = numbers_of_plan
+        self._known: dict[tuple[object, ...], list[tuple[int, Json]]] = {}
+
+    def tenant(self, tenant: Tenant) -> Json:
+        overrides: list[tuple[int, int, dict[str, Json]]] = []
+        for override in tenant.overrides:
+            begin = -1 if override.from_us is None else override.from_us
+            for row, numbers in self._numbered(tenant.plan, override):
+                entry: dict[str, Json] = {
+                    "limit": row,
+                    "from_us": override.from_us,
+                    "until_us": override.until_us,
+                    "numbers": numbers,
+                }
+                overrides.append((row, -begin, entry))
+        # The first in force wins: of one limit the latest beginning stands first.
+        overrides.sort(key=lambda one: one[:2])
+        plan = None if tenant.plan is None else self._numbers_of_plan[tenant.plan]
+        return {"plan": plan, "overrides": [entry for _, _, entry in overrides]}
+
+    def _numbered(self, plan: str | None, override: Override) -> list[tuple[int, Json]]:
+        key = (plan, override.limit, override.rate, override.burst, override.preset)
+        found = self._known.get(key)
+        if found is None:
+            limit = self._rows.limits[override.limit]
+            planned = self._domain.plans.get(plan, {}).get(override.limit) if plan else None
+            layers: list[Layer] = [limit, planned, override] if planned else [limit, override]
+            found = self._known[key] = self._rows.numbered(layers, override.limit)
+        return found
+
+
+def _condition(key: str, matcher: Matcher) -> Json:
+    patterns: list[Json] = [{pattern.kind: pattern.text} for pattern in matcher.any]
+    return {"key": key, "negate": matcher.is_negated, "any": patterns}
+
+
+def _numbers(numbers: Numbers | None) -> Json:
+    if numbers is None:
+        return None
+    return {"n": numbers.n, "period_us": numbers.period_s * 1_000_000, "burst": numbers.burst}

@@ -1,0 +1,1 @@
+"""What people write: policy files, read and checked into one typed document."""

@@ -1,0 +1,173 @@
+"""The policy document, typed: one class for each kind of mapping in the file.
+
+Validation and the JSON Schema of editors both come from here. Rules that look at more than one
+field are in `rules` and `tenants`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+
+from tidegate.policy.fields import (
+    NULLABLE,
+    EmptyableList,
+    EmptyableMapping,
+    Name,
+    OptionalCount,
+    OptionalInstant,
+    OptionalName,
+    OptionalRates,
+    OptionalText,
+    RatesField,
+    Text,
+    mistake,
+    text,
+)
+from tidegate.policy.matchers import MatcherField
+from tidegate.policy.problems import did_you_mean, quoted
+
+
+class Algorithm(StrEnum):
+    """How a limit counts."""
+
+    TOKEN_BUCKET = "token_bucket"
+    FIXED_WINDOW = "fixed_window"
+    SLIDING_WINDOW = "sliding_window"
+    SLIDING_LOG = "sliding_log"
+    LEAKY_BUCKET = "leaky_bucket"
+
+    @property
+    def is_window(self) -> bool:
+        """Whether it counts in windows, and so has no burst."""
+        return self not in (Algorithm.TOKEN_BUCKET, Algorithm.LEAKY_BUCKET)
+
+
+class Preset(StrEnum):
+    """A name for a burst size."""
+
+    STRICT = "strict"
+    STANDARD = "standard"
+    GENEROUS = "generous"
+
+
+def _preset(value: object) -> Preset:
+    try:
+        return Preset(text(value))
+    except ValueError:
+        hint = did_you_mean(str(value), Preset)
+        raise mistake(f"unknown preset {quoted(str(value))}", hint) from None
+
+
+OptionalPreset = Annotated[
+    Preset | None,
+    PlainValidator(_preset),
+    WithJsonSchema({"type": "string", "enum": [preset.value for preset in Preset]}),
+]
+
+
+class Part(BaseModel):
+    """A mapping of the document: unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_RATE_HELP = "How much: N/unit or N per [M] unit (100/min, 10k/h, 1M per 15min), several joined by ;"
+_BURST_HELP = "Capacity of the token bucket; default: N of the rate."
+_PRESET_HELP = "Names the burst: strict = a fifth of N, standard = N, generous = twice N."
+
+
+class Amount(Part):
+    """Numbers that replace those of a limit; what is not written stays."""
+
+    rate: OptionalRates = Field(default=None, description=_RATE_HELP)
+    burst: OptionalCount = Field(default=None, description=_BURST_HELP)
+    preset: OptionalPreset = Field(default=None, description=_PRESET_HELP)
+
+
+class Override(Amount):
+    """A dated exception for one tenant and limit; the latest `from` in force wins."""
+
+    limit: Name = Field(description="The id of the limit.")
+    from_us: OptionalInstant = Field(
+        default=None, alias="from", description="Holds from here on, with zone; default: always."
+    )
+    until_us: OptionalInstant = Field(
+        default=None, alias="until", description="Ends just before; default: never."
+    )
+    id: OptionalName = Field(default=None, description="Default: the limit, or limit@from.")
+    reason: OptionalText = Field(default=None, description="Why, for people.")
+
+
+class Tenant(Part):
+    """Who is limited: a plan and exceptions to it."""
+
+    plan: OptionalName = Field(default=None, description="The name of a plan.")
+    overrides: Annotated[list[Override], EmptyableList, NULLABLE] = Field(
+        default_factory=list, description="Dated exceptions."
+    )
+
+
+class Limit(Part):
+    """One rule: what it counts, who gets a counter, how much, and by which algorithm."""
+
+    id: Name = Field(description="Stable identity: edits of the numbers keep the counters.")
+    when: dict[str, MatcherField] = Field(
+        default_factory=dict,
+        description="Which requests: for each descriptor key what its value must be; all must hold.",
+    )
+    per: Annotated[list[Text], EmptyableList, NULLABLE] = Field(
+        default_factory=list,
+        description="Descriptor keys: one counter for each combination of their values.",
+    )
+    missing: Literal["skip", "shared", "deny"] = Field(
+        default="skip",
+        description="A request without a key of `per`: the limit does not apply (skip), one "
+        "counter for all such requests (shared), or denied (deny).",
+    )
+    rate: RatesField = Field(description=_RATE_HELP)
+    burst: OptionalCount = Field(default=None, description=_BURST_HELP)
+    preset: OptionalPreset = Field(default=None, description=_PRESET_HELP)
+    algorithm: Algorithm = Field(
+        default=Algorithm.TOKEN_BUCKET, description="How it counts; leaky_bucket is token_bucket."
+    )
+    counts: Name = Field(default="requests", description="Which cost of the request it takes.")
+    consistency: Literal["exact"] = Field(
+        default="exact", description="exact: every decision is made in the store."
+    )
+    on_store_failure: Literal["open", "closed"] = Field(
+        default="open", description="Without the store: allow (open) or deny (closed)."
+    )
+    on_exceed: Literal["reject", "shadow"] = Field(
+        default="reject", description="shadow: reports what it would deny, and denies nothing."
+    )
+
+
+class Domain(Part):
+    """A namespace of limits, as in Envoy's `domain`."""
+
+    tenant_key: OptionalName = Field(
+        default=None, description="The descriptor key that names the tenant."
+    )
+    limits: Annotated[list[Limit], EmptyableList, NULLABLE] = Field(
+        default_factory=list, description="All limits that match a request apply, and all must pass."
+    )
+    plans: Annotated[dict[str, dict[str, Amount]], EmptyableMapping, NULLABLE] = Field(
+        default_factory=dict, description="Named sets of numbers: plan, then limit id."
+    )
+    tenants: Annotated[
+        dict[str, Annotated[Tenant, EmptyableMapping]], EmptyableMapping, NULLABLE
+    ] = Field(default_factory=dict, description="Tenants with a plan or exceptions, by id.")
+
+
+class Document(Part):
+    """A Tidegate policy file."""
+
+    version: Literal["1"] = Field(
+        description="The form of this file.", json_schema_extra={"const": 1}
+    )
+    domains: Annotated[dict[str, Domain], EmptyableMapping, NULLABLE] = Field(
+        default_factory=dict, description="Domains by name; a gateway names the domain that it asks."
+    )

@@ -1,0 +1,182 @@
+"""The kinds of values that a policy document is made of: how each is read, and its JSON Schema.
+
+A value comes as the text that was written, so each kind reads text. The schemas are for editors,
+which see numbers and booleans where people leave out the quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import Annotated, NoReturn
+
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from tidegate.errors import ConfigError
+from tidegate.policy.problems import Path, quoted
+from tidegate.policy.rates import RateError, Rates, parse_count, parse_rates
+from tidegate.policy.units import MAX_COUNT, UNIT_SECONDS
+
+OWN_ERROR = "tidegate"
+_LONGEST_NAME = 200
+
+_INSTANT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]{1,6})?)?"
+    r"(Z|z|[+-][0-9]{2}:[0-9]{2})?"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def mistake(
+    message: str, hint: str = "", *, offset: int = 0, is_about_key: bool = False
+) -> PydanticCustomError:
+    """An error with the fix beside it, in the form that pydantic collects."""
+    context = {"message": message, "hint": hint, "offset": offset, "is_about_key": is_about_key}
+    return PydanticCustomError(OWN_ERROR, "{message}", context)
+
+
+def raise_all(title: str, mistakes: Iterable[tuple[Path, PydanticCustomError]]) -> NoReturn:
+    """Raises several mistakes of one value at once."""
+    lines = [InitErrorDetails(type=error, loc=path, input=None) for path, error in mistakes]
+    raise ValidationError.from_exception_data(title, lines)
+
+
+def described(value: object) -> str:
+    """What stands where text was expected."""
+    if value is None:
+        return "nothing"
+    return "a list" if isinstance(value, list) else "a mapping"
+
+
+def text(value: object) -> str:
+    """Text as it is written, empty text included."""
+    if isinstance(value, str):
+        return value
+    hint = 'write "" for the empty text' if value is None else ""
+    raise mistake(f"expected text, found {described(value)}", hint)
+
+
+def name(value: object) -> str:
+    """Text that is shown: not empty, of one line."""
+    word = text(value)
+    if not word:
+        raise mistake("must not be empty")
+    if len(word) > _LONGEST_NAME:
+        raise mistake(f"longer than {_LONGEST_NAME} characters")
+    if not word.isprintable():
+        raise mistake(f"{quoted(word)} holds characters that cannot be shown", "use plain text")
+    return word
+
+
+def rates(value: object) -> Rates:
+    """A rate of a policy file."""
+    if isinstance(value, Rates):
+        return value
+    try:
+        return _rates(text(value))
+    except RateError as error:
+        whole = quoted(error.text)
+        raise_all(
+            "rate",
+            [
+                ((), mistake(f"rate {whole}: {problem.message}", problem.hint, offset=problem.position))
+                for problem in error.problems
+            ],
+        )
+
+
+@lru_cache(maxsize=4096)
+def _rates(written: str) -> Rates:
+    return parse_rates(written, is_burst_allowed=False)
+
+
+def count(value: object) -> int:
+    """A whole number from 1."""
+    if isinstance(value, int):
+        return value
+    try:
+        return parse_count(text(value))
+    except ConfigError as error:
+        raise mistake(error.message, error.hint) from None
+
+
+@lru_cache(maxsize=4096)
+def _instant(written: str) -> int:
+    match = _INSTANT.fullmatch(written)
+    if match is None:
+        day = re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", written)
+        example = f"{written}T00:00:00Z" if day else "2026-12-31T00:00:00Z"
+        raise mistake(f"{quoted(written)} is no instant", f"write date, time and zone: {example}")
+    date, minutes, seconds, zone = match.groups()
+    if zone is None:
+        raise mistake(f"{quoted(written)} names no time zone", f"add Z or an offset: {written}Z")
+    try:
+        moment = datetime.fromisoformat(f"{date}T{minutes}{seconds or ':00'}{zone.upper()}")
+        passed = moment - _EPOCH
+    except (ValueError, OverflowError):
+        raise mistake(f"{quoted(written)} does not exist", "look at day, hour and zone") from None
+    if passed.days < 0:
+        raise mistake(f"{quoted(written)} lies before 1970", "leave it out for no bound")
+    return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
+
+
+def instant_us(value: object) -> int:
+    """A moment with its zone, as microseconds since 1970 UTC."""
+    return _instant(text(value))
+
+
+def _or_empty_list(value: object) -> object:
+    return [] if value is None else value
+
+
+def _or_empty_mapping(value: object) -> object:
+    return {} if value is None else value
+
+
+def _rate_pattern() -> str:
+    units = "|".join(sorted(UNIT_SECONDS, key=lambda unit: (-len(unit), unit)))
+    one = rf"[0-9]+[kM]?\s*(/|per(?![A-Za-z]))\s*([0-9]+\s*)?({units})"
+    return rf"^\s*(unlimited|{one}\s*(;\s*{one}\s*)*)\s*$"
+
+
+TEXT_SCHEMA = {"type": ["string", "number", "boolean"]}
+_NAME_SCHEMA = {**TEXT_SCHEMA, "minLength": 1}
+_RATE_SCHEMA = {
+    "type": "string",
+    "pattern": _rate_pattern(),
+    "examples": ["100/min", "5/s; 10k/day", "1M per 15min", "0/min", "unlimited"],
+}
+_COUNT_SCHEMA = {
+    "type": ["integer", "string"],
+    "minimum": 1,
+    "maximum": MAX_COUNT,
+    "pattern": r"^\s*[0-9]+[kM]?\s*$",
+}
+# Some readers of YAML make a date of it, so the type is said by what it is not.
+_INSTANT_SCHEMA = {
+    "not": {"type": ["number", "boolean", "array", "object", "null"]},
+    "format": "date-time",
+    "pattern": rf"^{_INSTANT.pattern.removesuffix('?')}$",
+    "examples": ["2026-12-31T00:00:00Z"],
+}
+
+Text = Annotated[str, PlainValidator(text), WithJsonSchema(TEXT_SCHEMA)]
+Name = Annotated[str, PlainValidator(name), WithJsonSchema(_NAME_SCHEMA)]
+OptionalText = Annotated[str | None, PlainValidator(text), WithJsonSchema(TEXT_SCHEMA)]
+OptionalName = Annotated[str | None, PlainValidator(name), WithJsonSchema(_NAME_SCHEMA)]
+RatesField = Annotated[Rates, PlainValidator(rates), WithJsonSchema(_RATE_SCHEMA)]
+OptionalRates = Annotated[Rates | None, PlainValidator(rates), WithJsonSchema(_RATE_SCHEMA)]
+OptionalCount = Annotated[int | None, PlainValidator(count), WithJsonSchema(_COUNT_SCHEMA)]
+OptionalInstant = Annotated[int | None, PlainValidator(instant_us), WithJsonSchema(_INSTANT_SCHEMA)]
+
+EmptyableList = BeforeValidator(_or_empty_list)
+EmptyableMapping = BeforeValidator(_or_empty_mapping)
+NULLABLE = Field(json_schema_extra=lambda schema: _allow_null(schema))
+
+
+def _allow_null(schema: dict[str, object]) -> None:
+    if isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]

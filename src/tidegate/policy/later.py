@@ -1,0 +1,47 @@
+"""Words of the policy language that come later: known, and refused by name."""
+
+from __future__ import annotations
+
+from tidegate.policy.problems import Path, quoted
+
+_FIELDS = {
+    "quota": "a rate counts fixed periods, such as rate: 5M per 30d",
+    "time_zone": "periods are counted in UTC",
+    "count_denied": "a denied request is not charged",
+    "slots": "",
+    "conservative": "sliding_log never passes more than N in any period",
+    "scope": "a limit counts in one store",
+    "concurrency": "",
+    "lease": "",
+    "charge_on": "",
+    "oversize": "a cost above the capacity is denied",
+    "anchor": "",
+    "block": "rate: 0/min blocks",
+    "borrow": "",
+    "wait_replicas": "",
+}
+_VALUES = {
+    "consistency": (("local", "sharded", "sampled", "auto"), "leave it out, or write exact"),
+    "on_store_failure": (("local", "soft"), "write open or closed"),
+    "on_exceed": (("queue",), "write reject or shadow"),
+}
+
+
+def not_yet(path: Path, written: object) -> tuple[str, str] | None:
+    """Message and hint, if this field or value is one that comes later."""
+    name = path[-1] if path else ""
+    if name in _FIELDS and len(path) > 1:
+        return f"{name} is not supported yet", _FIELDS[str(name)] or "remove it"
+    if name in _VALUES:
+        words, hint = _VALUES[str(name)]
+        word = next(iter(written), "") if isinstance(written, dict) else written
+        if isinstance(word, str) and word.partition(":")[0].strip() in words:
+            return f"{name}: {quoted(word)[1:-1]} is not supported yet", hint
+    return None
+
+
+def is_of_envoyproxy_ratelimit(value: object) -> bool:
+    """Whether the file is written for envoyproxy/ratelimit."""
+    if not isinstance(value, dict) or "domains" in value:
+        return False
+    return "descriptors" in value or ("domain" in value and "version" not in value)

@@ -1,0 +1,115 @@
+"""Rules about a domain and its limits that look at more than one field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tidegate.policy.document import Document, Domain, Limit
+from tidegate.policy.numbers import of_preset
+from tidegate.policy.problems import Finding, Path, Severity, quoted
+from tidegate.policy.sizes import check_sizes
+from tidegate.policy.tenants import check_plans, check_tenants
+
+CheckRegex = Callable[[str], str | None]
+"""Says what is wrong with a regular expression, or `None`."""
+
+MOST_KEYS = 65_535
+_FILLED_BY_THE_GATEWAY = frozenset(
+    {
+        "destination_cluster", "domain", "generic_key", "header_match", "host", "ip", "client_ip",
+        "masked_remote_address", "method", "path", "query_match", "remote_address", "route",
+        "source_cluster",
+    }
+)  # fmt: skip
+
+
+def check_document(document: Document, check_regex: CheckRegex | None) -> Iterator[Finding]:
+    """All problems that a document of the right form may still have."""
+    for name, domain in document.domains.items():
+        path: Path = ("domains", name)
+        if not name:
+            yield Finding(path, "a domain's name must not be empty", "name it", is_about_key=True)
+        yield from _check_domain(domain, path, check_regex)
+
+
+def _check_domain(domain: Domain, path: Path, check_regex: CheckRegex | None) -> Iterator[Finding]:
+    first: dict[str, int] = {}
+    for index, limit in enumerate(domain.limits):
+        here = (*path, "limits", index)
+        if limit.id in first:
+            message = f"the id {quoted(limit.id)} stands twice"
+            hint = f"limits[{first[limit.id]}] has it: an id names one counter, so choose another"
+            yield Finding((*here, "id"), message, hint)
+        first.setdefault(limit.id, index)
+        yield from check_limit(limit, here)
+        yield from _check_when(limit, here, check_regex)
+        yield from _warn_of_missing(limit, here, domain.tenant_key)
+    keys = {key for limit in domain.limits for key in (*limit.per, *limit.when)}
+    if len(keys) > MOST_KEYS:
+        message = f"more than {MOST_KEYS:,} different descriptor keys"
+        yield Finding(path, message, "a key names a kind of thing, its values are what differs")
+    if domain.tenant_key is None:
+        for field in ("plans", "tenants"):
+            if getattr(domain, field):
+                hint = "add tenant_key: the descriptor key whose value names the tenant"
+                message = f"{field} need a tenant_key in their domain"
+                yield Finding((*path, field), message, hint, is_about_key=True)
+    yield from check_plans(domain, path)
+    yield from check_tenants(domain, path)
+
+
+def check_limit(limit: Limit, path: Path) -> Iterator[Finding]:
+    """What is wrong with one limit alone."""
+    for index, key in enumerate(limit.per):
+        if key in limit.per[:index]:
+            yield Finding((*path, "per", index), f"{quoted(key)} stands twice", "remove one")
+        if not key:
+            yield Finding((*path, "per", index), "a key must not be empty")
+    yield from check_sizes(limit, [limit], path)
+    yield from _warn_of_costs(limit, path)
+
+
+def _check_when(limit: Limit, path: Path, check_regex: CheckRegex | None) -> Iterator[Finding]:
+    for key, matcher in limit.when.items():
+        here = (*path, "when", key)
+        if not key:
+            yield Finding(here, "a key must not be empty", is_about_key=True)
+        if check_regex is None:
+            continue
+        for pattern in matcher.any:
+            wrong = check_regex(pattern.text) if pattern.kind == "regex" else None
+            if wrong:
+                reason = " ".join(line.strip() for line in wrong.splitlines() if line.strip())
+                message = f"the regex {quoted(pattern.text)} cannot be used: {reason[:300]}"
+                yield Finding(here, message, "the syntax is that of Rust's regex crate")
+
+
+def _warn_of_missing(limit: Limit, path: Path, tenant_key: str | None) -> Iterator[Finding]:
+    """A key that the caller sends, and may leave out, with nothing said about that."""
+    if "missing" in limit.model_fields_set or limit.on_exceed == "shadow":
+        return
+    rates = limit.rate
+    known = _FILLED_BY_THE_GATEWAY | {tenant_key} | limit.when.keys()
+    loose = [key for key in limit.per if key not in known]
+    if loose and (rates.is_stand_in or not rates.is_unlimited):
+        keys = " or ".join(map(quoted, loose))
+        message = f"leaving out {keys} switches this limit off"
+        hint = "say what is meant: missing: shared, deny, or skip where the gateway always sends it"
+        yield Finding((*path, "per"), message, hint, Severity.WARNING)
+
+
+def _warn_of_costs(limit: Limit, path: Path) -> Iterator[Finding]:
+    """Costs that can never pass, where that can be seen."""
+    rates = sorted(limit.rate.items, key=lambda rate: rate.period_s)
+    for short, long in zip(rates, rates[1:], strict=False):
+        if 0 < long.n <= short.n:
+            message = f"{short} can never be used up: {long} allows no more in a longer time"
+            yield Finding((*path, "rate"), message, "remove the first", Severity.WARNING)
+    if limit.counts == "requests" or limit.algorithm.is_window or limit.rate.is_blocked:
+        return
+    for rate in rates:
+        size = limit.burst or (of_preset(limit.preset, rate.n) if limit.preset else rate.n)
+        if size == 1:
+            message = f"a cost of 2 {quoted(limit.counts)[1:-1]} or more can never pass: capacity is 1"
+            field = "burst" if limit.burst else "preset" if limit.preset else "rate"
+            yield Finding((*path, field), message, "write a larger burst", Severity.WARNING)

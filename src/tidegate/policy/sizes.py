@@ -1,0 +1,67 @@
+"""Rules about rate, burst and preset, wherever they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tidegate.policy.document import Algorithm, Limit
+from tidegate.policy.numbers import Layer, in_force, resolve
+from tidegate.policy.problems import Finding, Path, Severity
+from tidegate.policy.rates import Rates
+from tidegate.policy.units import LOG_ENTRY_BYTES, MANY_LOG_ENTRIES, MAX_COUNT, MAX_LOG_ENTRIES
+
+
+def check_sizes(limit: Limit, layers: Sequence[Layer], path: Path) -> Iterator[Finding]:
+    """Whether rate, burst and preset of one place go together with what they build on.
+
+    Args:
+        limit: The limit that the numbers are for.
+        layers: What is in force there, from the limit to what is written at `path`.
+        path: Where the last layer is written.
+    """
+    written, algorithm = layers[-1], limit.algorithm
+    rates = in_force(layers)
+    if rates is None or rates.is_stand_in:
+        return
+    sizes = {"burst": written.burst, "preset": written.preset}
+    named = [field for field, value in sizes.items() if value is not None]
+    if len(named) == 2:
+        hint = "keep one: a preset is a name for a burst"
+        yield Finding((*path, "preset"), "preset and burst together", hint, is_about_key=True)
+    for field in named:
+        message, hint = _misplaced(field, rates, algorithm)
+        if message:
+            yield Finding((*path, field), message, hint, is_about_key=True)
+    field = "rate" if written.rate is not None else named[0] if named else ""
+    if algorithm is Algorithm.SLIDING_LOG and written.rate is not None:
+        yield from _check_log(rates, (*path, "rate"))
+    if len(named) < 2 and any(
+        numbers is not None and numbers.burst > MAX_COUNT for numbers in resolve(algorithm, layers)
+    ):
+        message = "the burst that follows from this is 2^53 or more"
+        yield Finding((*path, field), message, "write a smaller rate or burst")
+
+
+def _misplaced(field: str, rates: Rates, algorithm: Algorithm) -> tuple[str, str]:
+    if algorithm.is_window:
+        hint = "remove it, or use algorithm: token_bucket"
+        return f"{field} has no meaning for {algorithm.value}, which counts in windows", hint
+    if rates.is_blocked:
+        return f"{field} with a rate of 0, which blocks", "remove it"
+    if rates.is_unlimited:
+        return f"{field} with rate: unlimited", "remove it"
+    if field == "burst" and len(rates.items) > 1:
+        return "burst with several rates: it is not clear of which", "make a limit of each rate"
+    return "", ""
+
+
+def _check_log(rates: Rates, path: Path) -> Iterator[Finding]:
+    most = max((rate.n for rate in rates.items), default=0)
+    if most > MAX_LOG_ENTRIES:
+        message = f"sliding_log remembers each request, at most {MAX_LOG_ENTRIES:,}, not {most:,}"
+        yield Finding(path, message, "use sliding_window, which keeps two numbers")
+    elif most > MANY_LOG_ENTRIES:
+        size = most * LOG_ENTRY_BYTES
+        message = f"sliding_log takes up to {size:,} bytes for each counter"
+        hint = "sliding_window keeps two numbers instead"
+        yield Finding(path, message, hint, Severity.WARNING)

@@ -1,0 +1,34 @@
+"""Bounds of numbers and the names of periods."""
+
+from __future__ import annotations
+
+MAX_COUNT = 2**53 - 1
+"""The largest N or burst: every count below is exact in the stores."""
+
+MAX_PERIOD_S = 366 * 86_400
+MAX_LOG_ENTRIES = 100_000
+MANY_LOG_ENTRIES = 10_000
+LOG_ENTRY_BYTES = 16
+"""Time and cost of one admitted request in a sliding log."""
+
+_NAMES = {
+    1: ("s", "sec", "secs", "second", "seconds"),
+    60: ("m", "min", "mins", "minute", "minutes"),
+    3_600: ("h", "hr", "hrs", "hour", "hours"),
+    86_400: ("d", "day", "days"),
+    604_800: ("w", "week", "weeks"),
+}
+UNIT_SECONDS = {name: seconds for seconds, names in _NAMES.items() for name in names}
+CALENDAR_UNITS = frozenset(
+    {"mo", "mon", "mth", "month", "months", "quarter", "quarters", "y", "yr", "year", "years"}
+)
+_SHORT = ((604_800, "week"), (86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def spell_period(seconds: int) -> str:
+    """The tail of a rate: `/min`, or ` per 15min` for a multiple."""
+    for size, name in _SHORT:
+        if seconds % size == 0:
+            count = seconds // size
+            return f"/{name}" if count == 1 else f" per {count}{name}"
+    raise ValueError(seconds)
