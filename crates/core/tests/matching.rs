@@ -43,7 +43,7 @@ fn every_form_of_when_selects_what_it_says() {
             "any",
             json!({"when": when("route", &json!([{"exact": "/b"}, {"prefix": "/ab"}])), "per": []}),
         ),
-        limit("regex", json!({"when": when("route", json!([{"regex": "^/[0-9]+$"}])), "per": []})),
+        limit("regex", json!({"when": when("route", &json!([{"regex": "^/[0-9]+$"}])), "per": []})),
         limit("cidr", json!({"when": when("ip", &json!([{"cidr": "10.0.0.0/8"}])), "per": []})),
         limit(
             "not",
