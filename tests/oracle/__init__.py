@@ -1,1 +1,1 @@
-"""The oracle: a plain model of every algorithm, for the memory store and the script to agree with."""
+"""The oracle: a plain model of each algorithm, which memory store and script must agree with."""

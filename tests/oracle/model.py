@@ -64,7 +64,10 @@ class Algorithm(Protocol, Generic[S]):
         """When the state was last written (sliding log: the time of its newest entry)."""
 
     def advance(self, state: S, now: int) -> S | None:
-        """The state as time alone has made it by `now`; None when nothing is left of it."""
+        """The state as time alone has made it by `now`; None when nothing is left of it.
+
+        It may be advanced again from there.
+        """
 
     def rebase(self, state: S, now: int) -> S:
         """The state taken over by a clock that is far behind `last`, without credit."""

@@ -68,9 +68,9 @@ class Oracle:
         if is_rebased:
             state, skew = algorithm.rebase(state, now), 0
         settled = algorithm.advance(state, now + skew)
-        if settled is None:
+        retuned = settled and algorithm.retune(settled, op)
+        if algorithm.used(retuned, now + skew) == 0:  # of which nothing is left, is no state
             return _View(None, now, 0, must_write=False)
-        retuned = algorithm.retune(settled, op)
         return _View(retuned, now + skew, skew, must_write=is_rebased or retuned != settled)
 
     def _apply(self, op: Op, view: _View, fit: bool, *, is_done: bool) -> Outcome:
@@ -80,7 +80,8 @@ class Oracle:
             state, is_written = algorithm.charge(state, op, view.now), True
         elif is_done and op.action == "refund" and state is not None:
             state, is_written = algorithm.refund(state, op, view.now), True
-        reset = min(MAX, algorithm.unused_at(state, op, view.now) - view.now + view.skew)
+        skew = 0 if state is None else view.skew
+        reset = min(MAX, algorithm.unused_at(state, op, view.now) - view.now + skew)
         if is_written and state is None:
             del self.states[op.key], self.ttl_us[op.key]
         elif is_written:

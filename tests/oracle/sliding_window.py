@@ -26,7 +26,7 @@ class SlidingWindow:
     def advance(self, state: SlidingState, now: int) -> SlidingState | None:
         windows = now // state.period_us - state.last // state.period_us
         if windows == 1:
-            state = replace(state, previous=state.current, current=0)
+            state = replace(state, previous=state.current, current=0, last=now)
         elif windows > 1:
             return None
         return state if state.previous or state.current else None

@@ -1,0 +1,1 @@
+"""What every engine has to keep, held against the oracle."""

@@ -1,0 +1,1 @@
+"""The script in a real store, held against the oracle."""
