@@ -1,0 +1,148 @@
+//! One running data plane: the policy in force, the counters, the clock, and what is told of them.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use tidegate_core::{Identities, RuleSet, SnapshotError};
+use tidegate_counters::Clock;
+use tokio::sync::watch;
+
+use crate::metrics::Metrics;
+use crate::store::Store;
+
+/// Everything that decides. Shared by all doors of a process, and used without any door by
+/// programs that decide in process; needs no runtime on the memory store.
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) policy: ArcSwapOption<RuleSet>,
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) metrics: Metrics,
+    // Guards the numbers of limits, and makes loads follow one another.
+    identities: Mutex<Identities>,
+    // Guards what is said about reloads.
+    reloads: Mutex<Reloads>,
+    is_ready: watch::Sender<Readiness>,
+}
+
+/// Whether requests should be sent here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// A policy is in force.
+    pub has_policy: bool,
+    /// Service is about to end.
+    pub is_draining: bool,
+}
+
+impl Readiness {
+    /// True if requests should come. The store plays no part: a dead store must not take every
+    /// node out of the balancer.
+    pub const fn is_ready(self) -> bool {
+        self.has_policy && !self.is_draining
+    }
+}
+
+/// What is said about the loading of policies.
+#[derive(Clone, Debug, Default)]
+pub struct Reloads {
+    /// When the policy in force was loaded, unix microseconds; 0 before the first.
+    pub loaded_at_us: u64,
+    /// Policies that were refused since the start.
+    pub failures: u64,
+    /// Why the newest policy was refused; none once a later one is in force.
+    pub last_error: Option<String>,
+}
+
+impl Node {
+    /// A node without a policy, not ready yet.
+    pub fn new(store: Store, clock: Arc<Clock>) -> Self {
+        Self {
+            policy: ArcSwapOption::empty(),
+            store,
+            clock,
+            metrics: Metrics::default(),
+            identities: Mutex::default(),
+            reloads: Mutex::default(),
+            is_ready: watch::Sender::new(Readiness::default()),
+        }
+    }
+
+    /// Puts a compiled snapshot in force and returns its revision. Requests under way finish
+    /// with the policy that they began with.
+    ///
+    /// # Errors
+    /// The snapshot cannot be used; the policy in force stays, and the failure is noted.
+    pub fn load(&self, snapshot: &[u8]) -> Result<Arc<str>, SnapshotError> {
+        let mut identities = self.identities.lock();
+        let rules = match RuleSet::load(snapshot, &mut identities) {
+            Ok(rules) => rules,
+            Err(error) => {
+                self.note_reload_failure(error.to_string());
+                return Err(error);
+            }
+        };
+        let revision = Arc::clone(&rules.revision);
+        self.metrics.learn(&rules);
+        self.policy.store(Some(Arc::new(rules)));
+        {
+            let mut reloads = self.reloads.lock();
+            reloads.loaded_at_us = self.clock.now_us();
+            reloads.last_error = None;
+        }
+        self.is_ready.send_if_modified(|state| !std::mem::replace(&mut state.has_policy, true));
+        Ok(revision)
+    }
+
+    /// Notes that a policy never became a snapshot, for `/readyz` and the metrics.
+    pub fn note_reload_failure(&self, why: impl Into<String>) {
+        let mut reloads = self.reloads.lock();
+        reloads.failures += 1;
+        reloads.last_error = Some(why.into());
+    }
+
+    /// Notes that the policy on offer is the one in force again, after one that was refused.
+    pub fn clear_reload_failure(&self) {
+        self.reloads.lock().last_error = None;
+    }
+
+    /// The revision in force.
+    pub fn revision(&self) -> Option<Arc<str>> {
+        self.policy.load().as_ref().map(|rules| Arc::clone(&rules.revision))
+    }
+
+    /// What is said about reloads.
+    pub fn reloads(&self) -> Reloads {
+        self.reloads.lock().clone()
+    }
+
+    /// Whether requests should be sent here.
+    pub fn readiness(&self) -> Readiness {
+        *self.is_ready.borrow()
+    }
+
+    /// Tells of every change of readiness.
+    pub fn watch_readiness(&self) -> watch::Receiver<Readiness> {
+        self.is_ready.subscribe()
+    }
+
+    /// Says at every door that no further requests should come; those that come are answered.
+    pub fn start_draining(&self) {
+        self.is_ready.send_if_modified(|state| !std::mem::replace(&mut state.is_draining, true));
+    }
+
+    /// Where the counters live.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The clock of this node.
+    pub fn clock(&self) -> &Arc<Clock> {
+        &self.clock
+    }
+
+    /// What was counted about decisions.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+}
