@@ -42,7 +42,9 @@ class StoreError(TidegateError):
         may_have_written: Whether the write may have happened although no answer came.
     """
 
-    def __init__(self, message: str, *, retry: bool = False, may_have_written: bool = False) -> None:
+    def __init__(
+        self, message: str, *, retry: bool = False, may_have_written: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry = retry
         self.may_have_written = may_have_written

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidegate.compiler.regex import check_regex
 from tidegate.compiler.snapshot import Snapshot, compile_document
-from tidegate.policy.document import Document
 from tidegate.policy.load import load_policy
-from tidegate.policy.problems import Problem
 from tidegate.policy.yaml_text import paused_gc
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tidegate.policy.document import Document
+    from tidegate.policy.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +36,7 @@ def compile_policy(source: Path | str | bytes, name: str = "") -> Compiled:
     Raises:
         ConfigError: if the file cannot be read. What is wrong inside is told by the problems.
     """
-    loaded = load_policy(source, name, check_regex=check_regex)
-    if loaded.document is None:
-        return Compiled(None, None, loaded.problems)
     with paused_gc():
-        snapshot = compile_document(loaded.document)
+        loaded = load_policy(source, name, check_regex=check_regex)
+        snapshot = compile_document(loaded.document) if loaded.document else None
     return Compiled(snapshot, loaded.document, loaded.problems)

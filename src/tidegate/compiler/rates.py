@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -12,6 +12,9 @@ from tidegate.policy.document import Limit
 from tidegate.policy.problems import did_you_mean, quoted
 from tidegate.policy.rates import parse_rates
 from tidegate.policy.rules import check_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def compile_rates(

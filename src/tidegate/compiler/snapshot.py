@@ -6,10 +6,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tidegate.policy.document import Algorithm, Document, Domain, Limit, Override, Tenant
-from tidegate.policy.matchers import Matcher
 from tidegate.policy.numbers import Layer, Numbers, resolve
+
+if TYPE_CHECKING:
+    from tidegate.policy.matchers import Matcher
 
 FORMAT = 1
 _REVISION_DIGITS = 12

@@ -26,14 +26,14 @@ from tidegate.policy.fields import (
     mistake,
     text,
 )
-from tidegate.policy.matchers import MatcherField
+from tidegate.policy.matchers import MatcherField  # noqa: TC001  pydantic reads it when the class is made
 from tidegate.policy.problems import did_you_mean, quoted
 
 
 class Algorithm(StrEnum):
     """How a limit counts."""
 
-    TOKEN_BUCKET = "token_bucket"
+    TOKEN_BUCKET = "token_bucket"  # noqa: S105  no secret
     FIXED_WINDOW = "fixed_window"
     SLIDING_WINDOW = "sliding_window"
     SLIDING_LOG = "sliding_log"
@@ -74,7 +74,9 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-_RATE_HELP = "How much: N/unit or N per [M] unit (100/min, 10k/h, 1M per 15min), several joined by ;"
+_RATE_HELP = (
+    "How much: N/unit or N per [M] unit (100/min, 10k/h, 1M per 15min), several joined by ;"
+)
 _BURST_HELP = "Capacity of the token bucket; default: N of the rate."
 _PRESET_HELP = "Names the burst: strict = a fifth of N, standard = N, generous = twice N."
 
@@ -116,7 +118,7 @@ class Limit(Part):
     id: Name = Field(description="Stable identity: edits of the numbers keep the counters.")
     when: dict[str, MatcherField] = Field(
         default_factory=dict,
-        description="Which requests: for each descriptor key what its value must be; all must hold.",
+        description="Which requests: what the values of descriptor keys must be; all must hold.",
     )
     per: Annotated[list[Text], EmptyableList, NULLABLE] = Field(
         default_factory=list,
@@ -152,7 +154,8 @@ class Domain(Part):
         default=None, description="The descriptor key that names the tenant."
     )
     limits: Annotated[list[Limit], EmptyableList, NULLABLE] = Field(
-        default_factory=list, description="All limits that match a request apply, and all must pass."
+        default_factory=list,
+        description="All limits that match a request apply, and all must pass.",
     )
     plans: Annotated[dict[str, dict[str, Amount]], EmptyableMapping, NULLABLE] = Field(
         default_factory=dict, description="Named sets of numbers: plan, then limit id."
@@ -169,5 +172,6 @@ class Document(Part):
         description="The form of this file.", json_schema_extra={"const": 1}
     )
     domains: Annotated[dict[str, Domain], EmptyableMapping, NULLABLE] = Field(
-        default_factory=dict, description="Domains by name; a gateway names the domain that it asks."
+        default_factory=dict,
+        description="Domains by name; a gateway names the domain that it asks.",
     )

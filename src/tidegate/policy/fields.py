@@ -7,18 +7,27 @@ which see numbers and booleans where people leave out the quotes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
-from pydantic import BeforeValidator, Field, PlainValidator, ValidationError, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    Field,
+    JsonValue,
+    PlainValidator,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from tidegate.errors import ConfigError
 from tidegate.policy.problems import Path, quoted
 from tidegate.policy.rates import RateError, Rates, parse_count, parse_rates
 from tidegate.policy.units import MAX_COUNT, UNIT_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 OWN_ERROR = "tidegate"
 _LONGEST_NAME = 200
@@ -27,7 +36,7 @@ _INSTANT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]{1,6})?)?"
     r"(Z|z|[+-][0-9]{2}:[0-9]{2})?"
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def mistake(
@@ -82,7 +91,12 @@ def rates(value: object) -> Rates:
         raise_all(
             "rate",
             [
-                ((), mistake(f"rate {whole}: {problem.message}", problem.hint, offset=problem.position))
+                (
+                    (),
+                    mistake(
+                        f"rate {whole}: {problem.message}", problem.hint, offset=problem.position
+                    ),
+                )
                 for problem in error.problems
             ],
         )
@@ -125,6 +139,8 @@ def _instant(written: str) -> int:
 
 def instant_us(value: object) -> int:
     """A moment with its zone, as microseconds since 1970 UTC."""
+    if isinstance(value, int):
+        return value
     return _instant(text(value))
 
 
@@ -140,6 +156,11 @@ def _rate_pattern() -> str:
     units = "|".join(sorted(UNIT_SECONDS, key=lambda unit: (-len(unit), unit)))
     one = rf"[0-9]+[kM]?\s*(/|per(?![A-Za-z]))\s*([0-9]+\s*)?({units})"
     return rf"^\s*(unlimited|{one}\s*(;\s*{one}\s*)*)\s*$"
+
+
+def _allow_null(schema: dict[str, JsonValue]) -> None:
+    if isinstance(schema.get("type"), str):
+        schema["type"] = [schema["type"], "null"]
 
 
 TEXT_SCHEMA = {"type": ["string", "number", "boolean"]}
@@ -174,9 +195,4 @@ OptionalInstant = Annotated[int | None, PlainValidator(instant_us), WithJsonSche
 
 EmptyableList = BeforeValidator(_or_empty_list)
 EmptyableMapping = BeforeValidator(_or_empty_mapping)
-NULLABLE = Field(json_schema_extra=lambda schema: _allow_null(schema))
-
-
-def _allow_null(schema: dict[str, object]) -> None:
-    if isinstance(schema.get("type"), str):
-        schema["type"] = [schema["type"], "null"]
+NULLABLE = Field(json_schema_extra=_allow_null)

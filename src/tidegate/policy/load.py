@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
+from typing import TYPE_CHECKING
 
 from tidegate.errors import ConfigError
 from tidegate.policy import later
-from tidegate.policy.document import Document
 from tidegate.policy.problems import Finding, Problem, Severity, format_path
 from tidegate.policy.rules import CheckRegex, check_document
 from tidegate.policy.shape import shape
 from tidegate.policy.yaml_text import MAX_BYTES, Source, Syntax, decode, paused_gc, read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tidegate.policy.document import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +55,7 @@ def load_policy(
         source = read_file(source)
     name = name or "<policy>"
     with paused_gc():
-        text = decode(source) if isinstance(source, bytes) else source
-        read = text if isinstance(text, Syntax) else read_yaml(text)
-        if isinstance(read, Syntax):
-            problem = Problem(name, read.line, read.column, "", read.message, read.hint)
-            return LoadResult(None, (problem,))
-        document, findings = _check(read, check_regex)
-        problems = _placed(findings, read, name)
+        document, problems = _read(source, name, check_regex)
     is_usable = not any(problem.is_error for problem in problems)
     return LoadResult(document if is_usable else None, problems)
 
@@ -77,6 +75,17 @@ def read_file(path: FilePath) -> bytes:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         raise ConfigError(f"cannot read {path}: {reason or error}") from None
+
+
+def _read(
+    source: str | bytes, name: str, check_regex: CheckRegex | None
+) -> tuple[Document | None, tuple[Problem, ...]]:
+    text = decode(source) if isinstance(source, bytes) else source
+    read = text if isinstance(text, Syntax) else read_yaml(text)
+    if isinstance(read, Syntax):
+        return None, (Problem(name, read.line, read.column, "", read.message, read.hint),)
+    document, findings = _check(read, check_regex)
+    return document, _placed(findings, read, name)
 
 
 def _check(read: Source, check_regex: CheckRegex | None) -> tuple[Document | None, list[Finding]]:
@@ -99,7 +108,7 @@ def _check(read: Source, check_regex: CheckRegex | None) -> tuple[Document | Non
 
 def _placed(findings: Iterable[Finding], source: Source, name: str) -> tuple[Problem, ...]:
     """Problems in the order of the file, each once."""
-    problems = {}
+    problems: dict[tuple[int, int, str, str], Problem] = {}
     for found in findings:
         line, column = found.place or source.place(
             found.path, is_about_key=found.is_about_key, offset=found.offset

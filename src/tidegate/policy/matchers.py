@@ -79,13 +79,23 @@ def _pattern(value: object) -> Pattern:
         hint = 'write "" for the empty value' if value is None else ""
         raise mistake(f"expected a value to match, found {described(value)}", hint)
     if len(value) != 1:
-        raise mistake("expected one of exact, prefix, regex, cidr, not", "write {regex: '^/v[12]/'}")
+        raise mistake(
+            "expected one of exact, prefix, regex, cidr, not", "write {regex: '^/v[12]/'}"
+        )
     ((kind, written),) = value.items()
     if kind not in KINDS:
-        hint = "not stands outside of the list" if kind == "not" else did_you_mean(kind, (*KINDS, "not"))
-        raise_all("when", [((kind,), mistake(f"unknown matcher {quoted(kind)}", hint, is_about_key=True))])
+        hint = (
+            "not stands outside of the list"
+            if kind == "not"
+            else did_you_mean(kind, (*KINDS, "not"))
+        )
+        raise_all(
+            "when", [((kind,), mistake(f"unknown matcher {quoted(kind)}", hint, is_about_key=True))]
+        )
     if not isinstance(written, str):
-        hint = f"write [{{{kind}: …}}, {{{kind}: …}}] for several" if isinstance(written, list) else ""
+        hint = (
+            f"write [{{{kind}: …}}, {{{kind}: …}}] for several" if isinstance(written, list) else ""
+        )
         wrong = mistake(f"expected text, found {described(written)}", hint)
         raise_all("when", [((kind,), wrong)])
     try:
@@ -109,7 +119,9 @@ def _text(value: str) -> Pattern:
 
 def _checked(kind: Kind, written: str) -> str:
     if kind == "regex" and len(written) > LONGEST_REGEX:
-        raise mistake(f"a regex longer than {LONGEST_REGEX} characters", "use several limits or a list")
+        raise mistake(
+            f"a regex longer than {LONGEST_REGEX} characters", "use several limits or a list"
+        )
     return _network(written) if kind == "cidr" else written
 
 
@@ -137,7 +149,7 @@ def _schema() -> dict[str, object]:
             "regex": {
                 "type": "string",
                 "maxLength": LONGEST_REGEX,
-                "description": "A regular expression (syntax of Rust's regex crate), found anywhere.",
+                "description": "A regular expression of Rust's regex crate, found anywhere.",
             },
             "cidr": {"type": "string", "description": "A network that the address lies in."},
         },

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tidegate.policy.document import Algorithm, Preset
-from tidegate.policy.rates import Rate, Rates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidegate.policy.rates import Rate, Rates
 
 
 class Layer(Protocol):

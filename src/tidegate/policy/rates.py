@@ -6,12 +6,15 @@ The same text is read in policy files and in Python, where `burst B` may follow 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tidegate.errors import ConfigError
 from tidegate.policy.problems import quoted
 from tidegate.policy.units import MAX_COUNT, MAX_PERIOD_S, UNIT_SECONDS, spell_period
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _LONGEST_TEXT = 1000
 _LONGEST_NUMBER = 20
@@ -109,11 +112,12 @@ def parse_rates(text: str, *, is_burst_allowed: bool = True) -> Rates:
     for part in text.split(";"):
         found = _read_one(part, at, is_burst_allowed)
         if isinstance(found, Rate):
-            problem = _clash(found, rates, at + len(part) - len(part.lstrip()))
+            clash = _clash(found, rates, at + len(part) - len(part.lstrip()))
             rates.append(found)
-            found = problem
-        if found is not None:
-            problems.append(found)
+        else:
+            clash = found
+        if clash is not None:
+            problems.append(clash)
         at += len(part) + 1
     if not problems and len(rates) > 1 and any(rate.n == 0 for rate in rates):
         problems.append(RateProblem(0, "a rate of 0 blocks, so it stands alone", 'write "0/s"'))
@@ -151,21 +155,26 @@ def _read_one(part: str, at: int, is_burst_allowed: bool) -> Rate | RateProblem:
         return explain(part, at)
     n = _number(match["n"], match["scale"])
     period_s = _number(match["m"] or "1", "") * UNIT_SECONDS[match["unit"]]
-    burst = _number(match["burst"], match["burst_scale"]) if match["burst"] else None
     if n > MAX_COUNT:
         return RateProblem(at + match.start("n"), "the number is 2^53 or more", "use a smaller one")
     if not 1 <= period_s <= MAX_PERIOD_S:
         place = at + match.start("m" if match["m"] else "unit")
         return RateProblem(place, "the period is out of bounds", "allowed: 1 second to 366 days")
-    if burst is not None:
-        place = at + match.start("burst")
-        if not is_burst_allowed:
-            return RateProblem(place, "burst is a field of its own here", f"write burst: {burst}")
-        if n == 0:
-            return RateProblem(place, "a rate of 0 blocks, so it has no burst", "leave it out")
-        if not 1 <= burst <= MAX_COUNT:
-            return RateProblem(place, "burst is out of bounds", "allowed: 1 to 2^53 - 1")
-    return Rate(n, period_s, burst)
+    if match["burst"] is None:
+        return Rate(n, period_s)
+    burst = _number(match["burst"], match["burst_scale"])
+    wrong = _burst_problem(n, burst, is_burst_allowed)
+    return RateProblem(at + match.start("burst"), *wrong) if wrong else Rate(n, period_s, burst)
+
+
+def _burst_problem(n: int, burst: int, is_burst_allowed: bool) -> tuple[str, str] | None:
+    if not is_burst_allowed:
+        return "burst is a field of its own here", f"write burst: {burst}"
+    if n == 0:
+        return "a rate of 0 blocks, so it has no burst", "leave it out"
+    if not 1 <= burst <= MAX_COUNT:
+        return "burst is out of bounds", "allowed: 1 to 2^53 - 1"
+    return None
 
 
 def _clash(rate: Rate, earlier: list[Rate], at: int) -> RateProblem | None:

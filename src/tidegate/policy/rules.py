@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from tidegate.policy.document import Document, Domain, Limit
 from tidegate.policy.numbers import of_preset
 from tidegate.policy.problems import Finding, Path, Severity, quoted
 from tidegate.policy.sizes import check_sizes
 from tidegate.policy.tenants import check_plans, check_tenants
+
+if TYPE_CHECKING:
+    from tidegate.policy.document import Document, Domain, Limit
 
 CheckRegex = Callable[[str], str | None]
 """Says what is wrong with a regular expression, or `None`."""
@@ -101,7 +105,7 @@ def _warn_of_missing(limit: Limit, path: Path, tenant_key: str | None) -> Iterat
 def _warn_of_costs(limit: Limit, path: Path) -> Iterator[Finding]:
     """Costs that can never pass, where that can be seen."""
     rates = sorted(limit.rate.items, key=lambda rate: rate.period_s)
-    for short, long in zip(rates, rates[1:], strict=False):
+    for short, long in pairwise(rates):
         if 0 < long.n <= short.n:
             message = f"{short} can never be used up: {long} allows no more in a longer time"
             yield Finding((*path, "rate"), message, "remove the first", Severity.WARNING)
@@ -110,6 +114,8 @@ def _warn_of_costs(limit: Limit, path: Path) -> Iterator[Finding]:
     for rate in rates:
         size = limit.burst or (of_preset(limit.preset, rate.n) if limit.preset else rate.n)
         if size == 1:
-            message = f"a cost of 2 {quoted(limit.counts)[1:-1]} or more can never pass: capacity is 1"
+            message = (
+                f"a cost of 2 {quoted(limit.counts)[1:-1]} or more can never pass: capacity is 1"
+            )
             field = "burst" if limit.burst else "preset" if limit.preset else "rate"
             yield Finding((*path, field), message, "write a larger burst", Severity.WARNING)

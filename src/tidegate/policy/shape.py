@@ -6,19 +6,23 @@ and the rest is validated again until it holds; the rules then look at what is l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from tidegate.policy.document import Amount, Document, Domain, Limit, Override, Part, Tenant
 from tidegate.policy.fields import OWN_ERROR, described
 from tidegate.policy.later import not_yet
 from tidegate.policy.problems import Finding, Path, did_you_mean, quoted
 from tidegate.policy.rates import UNREADABLE
-from tidegate.policy.yaml_text import Plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pydantic_core import ErrorDetails
+
+    from tidegate.policy.yaml_text import Plain
 
 _MOST_ROUNDS = 20
 
@@ -61,13 +65,13 @@ def shape(value: Plain) -> Shaped:
     rest = _unshared(value)
     for _ in range(_MOST_ROUNDS):
         for found in errors:
-            _cut(rest, cast("Path", found["loc"]), found["type"])
+            _cut(rest, found["loc"], found["type"])
         document, shaped.origins = _without_holes(rest)
         try:
             shaped.document = Document.model_validate(document)
         except ValidationError as error:
             errors = [
-                cast("ErrorDetails", {**found, "loc": shaped.original(cast("Path", found["loc"]))})
+                cast("ErrorDetails", {**found, "loc": shaped.original(found["loc"])})
                 for found in error.errors(include_url=False, include_input=False)
             ]
         else:
@@ -82,7 +86,7 @@ class _Hole:
 _HOLE = _Hole()
 
 
-def _cut(rest: Any, path: Path, kind: str) -> None:  # noqa: ANN401
+def _cut(rest: Any, path: Path, kind: str) -> None:
     """Takes out what is wrong, or puts something harmless in its place."""
     if path:
         owner, name = _at(rest, path[:-1]), path[-1]
@@ -112,33 +116,35 @@ def _stand_in(parent: Path, name: str | int) -> object | None:
         return UNREADABLE
     if name == "id" and part is Limit:
         return f"limits[{parent[3]}]"
+    if name == "from" and part is Override:
+        return -1 - int(parent[-1])
     if len(parent) == 3 and parent[2] == "plans":
         return {}
     return "1" if (*parent, name) == ("version",) else None
 
 
-def _at(rest: Any, path: Path) -> Any:  # noqa: ANN401
+def _at(rest: Any, path: Path) -> Any:
     for step in path:
-        if isinstance(rest, dict) and step in rest:
-            rest = rest[step]
-        elif isinstance(rest, list) and isinstance(step, int) and step < len(rest):
+        if (isinstance(rest, dict) and step in rest) or (
+            isinstance(rest, list) and isinstance(step, int) and step < len(rest)
+        ):
             rest = rest[step]
         else:
             return None
     return rest
 
 
-def _unshared(value: Any) -> Any:  # noqa: ANN401
+def _unshared(value: Any) -> Any:
     """A copy in which aliases are values of their own."""
     if isinstance(value, dict):
         return {name: _unshared(item) for name, item in value.items()}
     return [_unshared(item) for item in value] if isinstance(value, list) else value
 
 
-def _without_holes(rest: Any) -> tuple[Any, dict[Path, list[int]]]:  # noqa: ANN401
+def _without_holes(rest: Any) -> tuple[Any, dict[Path, list[int]]]:
     origins: dict[Path, list[int]] = {}
 
-    def copy(value: Any, path: Path) -> Any:  # noqa: ANN401
+    def copy(value: Any, path: Path) -> Any:
         if isinstance(value, dict):
             return {name: copy(item, (*path, name)) for name, item in value.items()}
         if not isinstance(value, list):
@@ -161,7 +167,7 @@ def _is_news(found: ErrorDetails, value: Plain) -> bool:
 
 
 def _finding(found: ErrorDetails, value: Plain) -> Finding:
-    path, kind = cast("Path", found["loc"]), found["type"]
+    path, kind = found["loc"], found["type"]
     context: Mapping[str, Any] = found.get("ctx", {})
     written = _at(value, path)
     if kind == OWN_ERROR:
@@ -198,7 +204,9 @@ def _missing(path: Path) -> tuple[str, str]:
 
 def _unknown_word(path: Path, written: object, context: Mapping[str, Any]) -> Finding:
     if not isinstance(written, str):
-        return Finding(path, f"expected a word, found {described(written)}", str(context["expected"]))
+        return Finding(
+            path, f"expected a word, found {described(written)}", str(context["expected"])
+        )
     if path == ("version",):
         return Finding(path, f"version {quoted(written)} is unknown", "write version: 1")
     known = str(context["expected"]).replace(" or ", ", ").replace("'", "").split(", ")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from tidegate.policy.document import Algorithm, Limit
 from tidegate.policy.numbers import Layer, in_force, resolve
 from tidegate.policy.problems import Finding, Path, Severity
-from tidegate.policy.rates import Rates
 from tidegate.policy.units import LOG_ENTRY_BYTES, MANY_LOG_ENTRIES, MAX_COUNT, MAX_LOG_ENTRIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tidegate.policy.rates import Rates
 
 
 def check_sizes(limit: Limit, layers: Sequence[Layer], path: Path) -> Iterator[Finding]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from tidegate.policy.document import Amount, Domain, Limit, Override, Tenant
 from tidegate.policy.numbers import Layer, fits_rows, rows_of
 from tidegate.policy.problems import Finding, Path, did_you_mean, quoted
 from tidegate.policy.sizes import check_sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tidegate.policy.document import Domain, Limit, Override, Tenant
 
 
 def check_plans(domain: Domain, path: Path) -> Iterator[Finding]:
@@ -94,9 +98,7 @@ def _check_amount(limit: Limit, layers: list[Layer], path: Path) -> Iterator[Fin
     yield from check_sizes(limit, layers, path)
 
 
-def _check_owner(
-    limit: Limit, tenant_key: str | None, path: Path, what: str
-) -> Iterator[Finding]:
+def _check_owner(limit: Limit, tenant_key: str | None, path: Path, what: str) -> Iterator[Finding]:
     """A counter that tenants share cannot have a number for each of them."""
     if tenant_key is None or tenant_key in limit.per:
         return

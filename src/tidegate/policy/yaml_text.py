@@ -7,16 +7,19 @@ errors; aliases are allowed, but what they expand to is bounded.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import yaml
-from yaml.cyaml import CParser
+from yaml._yaml import CParser
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
 from tidegate.policy.problems import Finding, Path, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Plain = str | list["Plain"] | dict[str, "Plain"] | None
 """A value as it is written; `None` where nothing stands."""
@@ -27,6 +30,8 @@ MAX_ALIASED_VALUES = 100_000
 
 _TEXT_TAGS = frozenset({"", "!", "tag:yaml.org,2002:str"})
 _COLLECTION_TAGS = frozenset({"", "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+
+_ODD_KEYS = frozenset({"", "<<"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,25 +198,46 @@ class _Reader:
     def _mapping(self, node: MappingNode, path: Path) -> dict[str, Plain]:
         values: dict[str, Plain] = {}
         for key, item in node.value:
-            if type(key) is not ScalarNode:
-                self._refuse(key, path, "a key must be text", "write the key as one word")
+            name = key.value
+            if (
+                type(key) is not ScalarNode
+                or key.tag
+                or name in values
+                or (name in _ODD_KEYS and not key.style)
+            ) and not self._is_usable(key, node, path, values):
                 continue
-            name: str = key.value
-            if name in values:
-                first = next(known for known, _ in node.value if known.value == name)
-                message = f"{quoted(name)} stands twice"
-                hint = f"the first is in line {first.start_mark.line + 1}: keep one of them"
-                self._refuse(key, (*path, name), message, hint)
-            elif key.style or name not in {"", "<<"}:
-                if key.tag not in _TEXT_TAGS:
-                    self._refuse_tag(key, (*path, name))
-                values[name] = self.plain(item, (*path, name))
-            elif name:
-                hint = "share a whole value by &name and *name; << as text goes between quotes"
-                self._refuse(key, path, "merge keys (<<) are not supported", hint)
+            if type(item) is ScalarNode and not item.tag:
+                # Most of a large file is this: no call and no path for it.
+                self._count += 1
+                text = item.value
+                values[name] = text if text or item.style else None
             else:
-                self._refuse(key, path, "a key is missing before the colon", 'or write ""')
+                values[name] = self.plain(item, (*path, name))
         return values
+
+    def _is_usable(
+        self, key: Node, node: MappingNode, path: Path, values: dict[str, Plain]
+    ) -> bool:
+        if type(key) is not ScalarNode:
+            self._refuse(key, path, "a key must be text", "write the key as one word")
+            return False
+        name: str = key.value
+        if name in values:
+            first = next(known for known, _ in node.value if known.value == name)
+            message = f"{quoted(name)} stands twice"
+            hint = f"the first is in line {first.start_mark.line + 1}: keep one of them"
+            self._refuse(key, (*path, name), message, hint)
+            return False
+        if name in _ODD_KEYS and not key.style:
+            hint = "share a whole value by &name and *name; << as text goes between quotes"
+            message = "merge keys (<<) are not supported"
+            if not name:
+                message, hint = "a key is missing before the colon", 'write "" for the empty text'
+            self._refuse(key, path, message, hint)
+            return False
+        if key.tag not in _TEXT_TAGS:
+            self._refuse_tag(key, (*path, name))
+        return True
 
     def _refuse_tag(self, node: Node, path: Path) -> None:
         message = f"tags such as {quoted(node.tag.replace('tag:yaml.org,2002:', '!!'))} have no use"
@@ -236,7 +262,9 @@ def _position(node: Node, offset: int) -> tuple[int, int]:
     start, end = node.start_mark, node.end_mark
     if offset and type(node) is ScalarNode:
         quotes = 2 if node.style else 0
-        is_as_written = start.line == end.line and end.column - start.column == len(node.value) + quotes
+        is_as_written = (
+            start.line == end.line and end.column - start.column == len(node.value) + quotes
+        )
         if is_as_written:
             return start.line + 1, start.column + 1 + quotes // 2 + offset
     return start.line + 1, start.column + 1

@@ -1,0 +1,1 @@
+"""The `tidegate` command: one file for each of its commands."""
