@@ -5,7 +5,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::values::{self, KeyBuffer};
-use crate::algorithms::Numbers;
+use crate::algorithms::{Algorithm, Numbers};
 use crate::error::RequestError;
 use crate::snapshot::{Domain, KeyId, Missing, Rule};
 
@@ -91,6 +91,19 @@ pub struct PlannedOp<'r> {
     pub verdict: Verdict,
     key: Range<u32>,
     anchor: Option<Range<u32>>,
+}
+
+impl PlannedOp<'_> {
+    /// True if what was charged at `then` still counts, in the same place, at `now`: a refund of
+    /// it touches no other window. Microseconds.
+    pub const fn is_same_window(&self, then: u64, now: u64) -> bool {
+        let period = self.numbers.period_us;
+        match self.rule.algorithm {
+            Algorithm::TokenBucket => true,
+            Algorithm::FixedWindow | Algorithm::SlidingWindow => then / period == now / period,
+            Algorithm::SlidingLog => now < then + period,
+        }
+    }
 }
 
 /// Everything that one request asks of the store.

@@ -1,0 +1,172 @@
+//! The answer to one request, as Python sees it: a few words now, the rest when somebody looks.
+
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use smallvec::SmallVec;
+use tidegate_core::{Decision as Concluded, PlannedOp, Reason};
+use tidegate_server::DecisionId;
+
+use crate::asked::Asked;
+use crate::report::{LimitReport, Row};
+use crate::rules::Rules;
+
+/// The answer to one request: truthy when it may pass.
+#[pyclass(frozen, module = "tidegate")]
+pub struct Decision {
+    rules: Arc<Rules>,
+    rows: SmallVec<[Row; 1]>,
+    asked: Asked,
+    /// Made when somebody asks for it.
+    id: OnceLock<DecisionId>,
+    decided_us: u64,
+    retry_after_us: Option<u64>,
+    binding: u32,
+    reason: Reason,
+    allowed: bool,
+    is_degraded: bool,
+    /// Relaxed: `swap` alone decides who refunds, and orders no other memory.
+    is_refunded: AtomicBool,
+}
+
+impl Decision {
+    /// Keeps what was concluded.
+    #[inline]
+    pub fn new(
+        rules: &Arc<Rules>,
+        concluded: &Concluded<'_>,
+        asked: Asked,
+        decided_us: u64,
+    ) -> Self {
+        Self {
+            rules: Arc::clone(rules),
+            rows: concluded.limits.iter().map(Row::new).collect(),
+            asked,
+            id: OnceLock::new(),
+            decided_us,
+            retry_after_us: concluded.retry_after_us,
+            binding: concluded.binding.map_or(u32::MAX, |at| at as u32),
+            reason: concluded.reason,
+            allowed: concluded.allowed,
+            is_degraded: concluded.is_degraded,
+            is_refunded: AtomicBool::new(false),
+        }
+    }
+
+    /// What was asked, to give it back.
+    pub const fn asked(&self) -> &Asked {
+        &self.asked
+    }
+
+    /// True for the first caller alone: one decision is given back once.
+    pub fn take_refund(&self) -> bool {
+        !self.is_refunded.swap(true, Ordering::Relaxed)
+    }
+
+    /// True if this decision took something from a counter of that limit and rate whose window
+    /// still runs at `now`.
+    pub fn holds(&self, op: &PlannedOp<'_>, now_us: u64) -> bool {
+        let is_it = |row: &&Row| {
+            self.rules.domain.rules[row.rule as usize].uid == op.rule.uid
+                && row.numbers.period_us == op.numbers.period_us
+        };
+        let is_charged = |row: &Row| self.allowed && !self.is_degraded && row.allowed;
+        self.rows.iter().find(is_it).is_some_and(is_charged)
+            && op.is_same_window(self.decided_us, now_us)
+    }
+
+    fn reports(&self) -> impl ExactSizeIterator<Item = LimitReport> {
+        self.rows.iter().map(|row| row.report(&self.rules))
+    }
+}
+
+#[pymethods]
+impl Decision {
+    /// Whether the request may pass.
+    #[getter]
+    const fn allowed(&self) -> bool {
+        self.allowed
+    }
+
+    /// Why: "ok", "over_limit", "cost_exceeds_limit", "blocked", "missing_key", "store_failure".
+    #[getter]
+    const fn reason(&self) -> &'static str {
+        self.reason.as_str()
+    }
+
+    /// Seconds until the same request passes if nobody else takes anything; None where it is
+    /// allowed or no wait helps.
+    #[getter]
+    fn retry_after(&self) -> Option<f64> {
+        self.retry_after_us.map(|wait| wait as f64 / 1e6)
+    }
+
+    /// Names this decision in logs.
+    #[getter]
+    fn decision_id(&self) -> &str {
+        self.id.get_or_init(|| DecisionId::new(self.decided_us)).as_str()
+    }
+
+    /// The revision of the policy that decided.
+    #[getter]
+    fn revision(&self) -> &str {
+        &self.rules.revision
+    }
+
+    /// Whether the store did not answer, so that `on_store_failure` decided.
+    #[getter]
+    const fn degraded(&self) -> bool {
+        self.is_degraded
+    }
+
+    /// Index of the limit that headers show: the denying one that frees last, else the fullest.
+    #[getter]
+    fn binding(&self) -> Option<u32> {
+        (self.binding != u32::MAX).then_some(self.binding)
+    }
+
+    /// Every limit that the request met.
+    #[getter]
+    fn limits<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.reports())
+    }
+
+    /// The decision as every door says it in JSON.
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        dict.set_item("allowed", self.allowed)?;
+        dict.set_item("reason", self.reason())?;
+        dict.set_item("retry_after_ms", self.retry_after_us.map(|wait| wait.div_ceil(1000)))?;
+        dict.set_item("decision_id", self.decision_id())?;
+        dict.set_item("revision", self.revision())?;
+        dict.set_item("degraded", self.is_degraded)?;
+        dict.set_item("binding", self.binding())?;
+        let limits: PyResult<Vec<_>> = self.reports().map(|report| report.fill(py)).collect();
+        dict.set_item("limits", limits?)?;
+        Ok(dict)
+    }
+
+    const fn __bool__(&self) -> bool {
+        self.allowed
+    }
+
+    fn __repr__(&self) -> String {
+        let verdict = if self.allowed { "allowed" } else { "denied" };
+        let mut said = format!("<Decision {verdict}");
+        if self.reason != Reason::Ok {
+            said += &format!(", {}", self.reason.as_str());
+        }
+        if let Some(row) = self.rows.get(self.binding as usize) {
+            said += &format!(": {}", row.report(&self.rules).summary());
+        }
+        if let Some(wait) = self.retry_after() {
+            said += &format!(", retry after {wait:.3} s");
+        }
+        if self.is_degraded {
+            said += ", degraded";
+        }
+        said + ">"
+    }
+}

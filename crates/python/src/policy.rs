@@ -1,0 +1,142 @@
+//! A policy in this process: the same rules as the service, asked without a network.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use pyo3::prelude::*;
+use tidegate_core::{Action, Verb};
+
+use crate::asked::Asked;
+use crate::decision::Decision;
+use crate::descriptors::{Descriptors, copy_of};
+use crate::engine::Shared;
+use crate::errors::{self, guarded};
+use crate::rules::Rules;
+
+/// One domain of a policy; make one with `Limiter.policy`.
+#[pyclass(frozen, module = "tidegate._native")]
+pub struct Policy {
+    shared: Arc<Shared>,
+    domain: String,
+    rules: ArcSwap<Rules>,
+}
+
+#[pymethods]
+impl Policy {
+    /// Takes what each matching limit counts if all of them have room, else nothing.
+    #[pyo3(signature = (descriptors, cost=None))]
+    fn hit<'py>(
+        &self,
+        py: Python<'py>,
+        descriptors: &Bound<'py, PyAny>,
+        cost: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Decision> {
+        guarded(|| self.ask(py, descriptors, cost, Verb::Hit))
+    }
+
+    /// Says what a hit of that cost would say, and takes nothing.
+    #[pyo3(signature = (descriptors, cost=None))]
+    fn peek<'py>(
+        &self,
+        py: Python<'py>,
+        descriptors: &Bound<'py, PyAny>,
+        cost: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Decision> {
+        guarded(|| self.ask(py, descriptors, cost, Verb::Peek))
+    }
+
+    /// Gives back what a decision took, once, or a cost for descriptors; never into another
+    /// window.
+    #[pyo3(signature = (descriptors, cost=None))]
+    fn refund<'py>(
+        &self,
+        py: Python<'py>,
+        descriptors: &Bound<'py, PyAny>,
+        cost: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Decision> {
+        guarded(|| match descriptors.cast::<Decision>() {
+            Ok(decision) => self.give_back(py, decision.get()),
+            Err(_) => self.ask(py, descriptors, cost, Verb::Refund),
+        })
+    }
+
+    /// Forgets what every matching limit counted.
+    fn reset(&self, py: Python<'_>, descriptors: &Bound<'_, PyAny>) -> PyResult<()> {
+        guarded(|| {
+            let rules = self.rules.load_full();
+            let now_us = self.shared.now_us(py)?;
+            let plan =
+                Descriptors::read(descriptors, None)?.plan_all(&rules.domain, now_us)?;
+            self.shared.reset(&plan);
+            Ok(())
+        })
+    }
+
+    /// Decides by another snapshot from now on; what was counted stays.
+    fn load(&self, snapshot: &[u8]) -> PyResult<()> {
+        guarded(|| {
+            let rules =
+                Rules::load(snapshot, &self.domain, &mut self.shared.identities.lock())?;
+            self.rules.store(Arc::new(rules));
+            Ok(())
+        })
+    }
+
+    /// The revision of the policy in force.
+    #[getter]
+    fn revision(&self) -> String {
+        self.rules.load().revision.to_string()
+    }
+
+    /// The domain.
+    #[getter]
+    fn domain(&self) -> &str {
+        &self.domain
+    }
+}
+
+impl Policy {
+    /// A handle on rules that were loaded for this engine.
+    pub fn new(shared: Arc<Shared>, domain: &str, rules: Rules) -> Self {
+        Self { shared, domain: domain.to_owned(), rules: ArcSwap::from_pointee(rules) }
+    }
+
+    fn ask<'py>(
+        &self,
+        py: Python<'py>,
+        descriptors: &Bound<'py, PyAny>,
+        cost: Option<&Bound<'py, PyAny>>,
+        verb: Verb,
+    ) -> PyResult<Decision> {
+        let rules = self.rules.load_full();
+        let now_us = self.shared.now_us(py)?;
+        let read = Descriptors::read(descriptors, cost)?;
+        let plan = read.plan(&rules.domain, verb, now_us)?;
+        let asked = if verb == Verb::Hit && read.takes() {
+            let cost = cost.map_or_else(|| Ok(py.None()), copy_of)?;
+            Asked::Descriptors(copy_of(descriptors)?, cost)
+        } else {
+            Asked::Nothing
+        };
+        self.shared.answer(&rules, &plan, asked, now_us)
+    }
+
+    fn give_back(&self, py: Python<'_>, decision: &Decision) -> PyResult<Decision> {
+        let Asked::Descriptors(descriptors, cost) = decision.asked() else {
+            return Err(errors::config("this decision took nothing from a policy".into()));
+        };
+        let cost = cost.bind(py);
+        let cost = (!cost.is_none()).then_some(cost);
+        let rules = self.rules.load_full();
+        let now_us = self.shared.now_us(py)?;
+        let read = Descriptors::read(descriptors.bind(py), cost)?;
+        let mut plan = read.plan(&rules.domain, Verb::Refund, now_us)?;
+        let is_first = decision.take_refund();
+        for op in &mut plan.ops {
+            if !is_first || !decision.holds(op, now_us) {
+                op.action = Action::Peek(op.action.cost());
+            }
+        }
+        self.shared.answer(&rules, &plan, Asked::Nothing, now_us)
+    }
+}
