@@ -68,40 +68,39 @@ impl Met {
             is_dirty: is_rebased,
             exists: false,
         };
-        met.settle(stored);
+        met.settle(stored, clock);
         met
     }
 
-    fn settle(&mut self, stored: State) {
+    fn settle(&mut self, stored: State, clock: u64) {
         let (now, period) = (self.now, self.numbers.period_us);
         match stored {
             State::Windows(windows) => {
                 let sliding = self.algorithm == Algorithm::SlidingWindow;
                 let rolled = windows.rolled(period, now, sliding);
-                let is_same = windows.last / period == now / period;
-                self.exists = if sliding {
-                    rolled.prev > 0 || rolled.cur > 0 || self.skew > 0
-                } else {
-                    is_same
-                };
+                self.exists = rolled.prev > 0 || rolled.cur > 0;
                 self.unwritten = State::Windows(windows);
                 self.state = State::Windows(rolled);
             }
             State::Bucket(bucket) => {
                 let drained = bucket.drained(now);
-                self.exists = drained.used() > 0 || self.skew > 0;
                 let is_other =
                     bucket.n != self.numbers.n || bucket.period_us != self.numbers.period_us;
-                self.is_dirty |= is_other && self.exists;
+                let settled = if is_other { drained.at_rate(&self.numbers) } else { drained };
+                self.exists = settled.used() > 0;
+                self.is_dirty |= is_other;
                 self.unwritten = State::Bucket(bucket);
-                self.state =
-                    State::Bucket(if is_other { drained.at_rate(&self.numbers) } else { drained });
+                self.state = State::Bucket(settled);
             }
             State::Log(log) => {
-                self.exists = log.reset(period, now) > 0;
+                self.exists = log.used(period, now) > 0;
                 self.state = State::Log(log);
             }
             State::Absent => self.state = self.fresh(),
+        }
+        if !self.exists {
+            // A counter that holds nothing is no counter: it has no clock and is not rewritten.
+            (self.now, self.skew, self.is_dirty) = (clock, 0, false);
         }
     }
 
