@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidegate.policy.yaml_text import Plain
 
 _MOST_ROUNDS = 20
+_NUMBERS = frozenset({"rate", "burst", "preset"})
 
 
 @dataclass(slots=True)
@@ -94,8 +95,10 @@ def _cut(rest: Any, path: Path, kind: str) -> None:
         if isinstance(owner, dict) and stand_in is not None:
             owner[name] = stand_in
             return
-        if name in {"burst", "preset"} and _part(path[:-1]) in {Amount, Override}:
-            owner.setdefault("rate", UNREADABLE)
+        is_amount = isinstance(owner, dict) and _part(path[:-1]) in {Amount, Override}
+        if is_amount and owner.keys() & _NUMBERS <= {name}:
+            # What was meant as its number cannot be read, so nobody need say that it has none.
+            owner["rate"] = UNREADABLE
     if kind == "missing":
         path = path[:-1]
     while path:
@@ -125,11 +128,11 @@ def _stand_in(parent: Path, name: str | int) -> object | None:
 
 def _at(rest: Any, path: Path) -> Any:
     for step in path:
-        if (isinstance(rest, dict) and step in rest) or (
-            isinstance(rest, list) and isinstance(step, int) and step < len(rest)
-        ):
-            rest = rest[step]
-        else:
+        if not isinstance(rest, dict | list):
+            return None
+        try:
+            rest = rest[step]  # type: ignore[index]  a step that does not fit leads nowhere
+        except (LookupError, TypeError):
             return None
     return rest
 

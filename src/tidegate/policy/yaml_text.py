@@ -110,7 +110,7 @@ def read_yaml(text: str) -> Source | Syntax:
     try:
         root = _TextParser(text).get_single_node()
     except ReaderError as error:
-        before = text[: error.position]
+        before = text.encode()[: error.position].decode("utf-8", "ignore")
         line, column = before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
         code = error.character if isinstance(error.character, int) else ord(error.character[:1])
         message = f"the character U+{code:04X} is not allowed here"

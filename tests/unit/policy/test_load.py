@@ -1,0 +1,530 @@
+"""Whole policy files: what is accepted, and every problem with place, path and fix."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tidegate.errors import ConfigError
+from tidegate.policy.load import LoadResult, load_policy
+from tidegate.policy.problems import Problem
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+BASE = """\
+version: 1
+domains:
+  shop:
+    tenant_key: tenant
+    limits:
+      - id: search
+        per: [tenant]
+        rate: 100/min
+"""
+
+
+def limit(*lines: str, head: str = "id: a") -> str:
+    """A policy of one limit with these fields."""
+    fields = "".join(f"        {line}\n" for line in lines)
+    return f"version: 1\ndomains:\n  shop:\n    limits:\n      - {head}\n{fields}"
+
+
+def only(text: str) -> Problem:
+    result = load_policy(text, "p.yaml")
+    assert len(result.problems) == 1, [str(problem) for problem in result.problems]
+    return result.problems[0]
+
+
+def errors(text: str) -> list[str]:
+    return [problem.message for problem in load_policy(text).errors]
+
+
+def accepted(text: str) -> LoadResult:
+    result = load_policy(text)
+    assert result.document is not None, [str(problem) for problem in result.problems]
+    return result
+
+
+def test_the_example_is_valid_without_a_warning() -> None:
+    result = load_policy(EXAMPLES / "shop.yaml")
+    assert result.document is not None
+    assert result.problems == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "version: 1\n",
+        "version: 1\ndomains: {}\n",
+        "version: 1\ndomains:\n",
+        "version: 1\ndomains: {shop: {limits: []}}",
+        "version: 1\ndomains:\n  shop: {limits: , plans: , tenants: , tenant_key: t}",
+        '{"version": "1", "domains": {"shop": {"limits": [{"id": "a", "rate": "1/s"}]}}}',
+    ],
+)
+def test_empty_parts_are_fine(text: str) -> None:
+    assert accepted(text).problems == ()
+
+
+def test_ids_keys_values_and_tenants_are_the_text_as_written() -> None:
+    text = """\
+version: 1
+domains:
+  no:
+    tenant_key: 0x10
+    limits:
+      - {id: 0123, when: {on: off, 1: [12:30, 1e3, "0*"]}, per: [0x10], rate: 1/s}
+    plans: {1.0: {0123: {rate: 2/s}}}
+    tenants: {007: {plan: 1.0}, null: {}, "": {}, ~: {}}
+"""
+    document = accepted(text).document
+    assert document is not None
+    domain = document.domains["no"]
+    assert domain.tenant_key == "0x10"
+    assert domain.limits[0].id == "0123"
+    assert list(domain.limits[0].when) == ["on", "1"]
+    assert [pattern.text for pattern in domain.limits[0].when["1"].any] == ["12:30", "1e3", "0"]
+    assert list(domain.tenants) == ["007", "null", "", "~"]
+    assert domain.tenants["007"].plan == "1.0"
+
+
+def test_all_problems_of_a_file_are_told_at_once_each_with_place_path_and_fix() -> None:
+    text = """\
+version: 1
+domains:
+  shop:
+    tenantkey: tenant
+    limits:
+      - id: search
+        rate: 1m/min
+        algoritm: fixed_window
+      - id: search
+        rate: 5/min
+        burst: 0
+        algorithm: sliding_windw
+    tenants:
+      acme:
+        plan: pro
+        overrides:
+          - {limit: serch, rate: 5/min, until: 2026-12-31}
+"""
+    result = load_policy(text, "shop.yaml")
+    assert result.document is None
+    told = [(one.line, one.column, one.path, one.message, one.hint) for one in result.problems]
+    shop, acme = "domains.shop", "domains.shop.tenants.acme"
+    assert told == [
+        (4, 5, f"{shop}.tenantkey", 'unknown field "tenantkey"', 'did you mean "tenant_key"?'),
+        (7, 16, f"{shop}.limits[0].rate", 'rate "1m/min": "m" is no multiplier', "did you mean 1M?"),
+        (8, 9, f"{shop}.limits[0].algoritm", 'unknown field "algoritm"', 'did you mean "algorithm"?'),
+        (
+            9, 13, f"{shop}.limits[1].id", 'the id "search" stands twice',
+            "limits[0] has it: an id names one counter, so choose another",
+        ),
+        (11, 16, f"{shop}.limits[1].burst", '"0" is out of bounds', "allowed: 1 to 2^53 - 1"),
+        (
+            12, 20, f"{shop}.limits[1].algorithm", 'unknown algorithm "sliding_windw"',
+            'did you mean "sliding_window"?',
+        ),
+        (
+            13, 5, f"{shop}.tenants", "tenants need a tenant_key in their domain",
+            "add tenant_key: the descriptor key whose value names the tenant",
+        ),
+        (15, 15, f"{acme}.plan", 'there is no plan "pro"', "add it under plans: pro"),
+        (
+            17, 21, f"{acme}.overrides[0].limit", 'there is no limit "serch"',
+            'did you mean "search"?',
+        ),
+        (
+            17, 48, f"{acme}.overrides[0].until", '"2026-12-31" is no instant',
+            "write date, time and zone: 2026-12-31T00:00:00Z",
+        ),
+    ]  # fmt: skip
+    assert all(problem.file == "shop.yaml" for problem in result.problems)
+    assert str(result.problems[1]).startswith("shop.yaml:7:16: error: ")
+
+
+def test_one_mistake_makes_no_others() -> None:
+    text = BASE + (
+        "      - hello\n"
+        "      - {id: x, per: [tenant], rate: 1/fortnight}\n"
+        "    plans: {pro: [a], free: {x: {rate: lots}}, tiny: {search: {burst: none}}}\n"
+        "    tenants:\n"
+        "      acme:\n"
+        "        plan: pro\n"
+        "        overrides:\n"
+        "          - {limit: x, rate: 1/s, from: tomorrow}\n"
+        "          - {limit: x, rate: 2/s}\n"
+    )
+    assert [problem.path for problem in load_policy(text).problems] == [
+        "domains.shop.limits[1]",
+        "domains.shop.limits[2].rate",
+        "domains.shop.plans.pro",
+        "domains.shop.plans.free.x.rate",
+        "domains.shop.plans.tiny.search.burst",
+        "domains.shop.tenants.acme.overrides[0].from",
+    ]
+
+
+def test_places_stay_right_behind_an_item_that_cannot_be_read() -> None:
+    text = "version: 1\ndomains:\n  a:\n    limits:\n      - 5\n      - {id: b, rate: 5/s, preset: strict, burst: 2}\n"
+    assert [(one.line, one.column, one.path) for one in load_policy(text).problems] == [
+        (5, 9, "domains.a.limits[0]"),
+        (6, 28, "domains.a.limits[1].preset"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("quota: 5M/month", "quota"),
+        ("time_zone: Europe/Berlin", "time_zone"),
+        ("consistency: local", "consistency: local"),
+        ("consistency: {sharded: 4}", "consistency: sharded"),
+        ("consistency: 'sampled: 10'", "consistency: sampled: 10"),
+        ("consistency: auto", "consistency: auto"),
+        ("count_denied: true", "count_denied"),
+        ("slots: 60", "slots"),
+        ("conservative: true", "conservative"),
+        ("on_store_failure: local", "on_store_failure: local"),
+        ("on_exceed: queue", "on_exceed: queue"),
+        ("on_exceed: {queue: {max_wait: 2s}}", "on_exceed: queue"),
+        ("scope: global", "scope"),
+        ("concurrency: 20", "concurrency"),
+        ("lease: 60s", "lease"),
+        ("charge_on: {status: [401]}", "charge_on"),
+    ],
+)
+def test_words_that_come_later_are_refused_by_name(line: str, word: str) -> None:
+    problem = only(limit("rate: 5/min", line))
+    assert problem.message == f"{word} is not supported yet"
+    assert problem.line == 7
+
+
+def test_a_limit_by_quota_is_not_said_to_lack_a_rate() -> None:
+    assert only(limit("quota: 5M/month")).message == "quota is not supported yet"
+
+
+def test_a_calendar_period_is_refused_as_a_quota() -> None:
+    assert "calendar periods are quotas, not supported yet" in only(limit("rate: 5/month")).message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "domain: mongo_cps\ndescriptors:\n  - key: database\n",
+        "descriptors: []\n",
+        "domain: rl\n",
+    ],
+)
+def test_an_envoyproxy_file_is_recognised(text: str) -> None:
+    assert only(text).message == "this is a file for envoyproxy/ratelimit: not supported yet"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "consistency: exact",
+        "algorithm: leaky_bucket",
+        "missing: deny",
+        "on_exceed: shadow",
+        "on_store_failure: closed",
+        "counts: tokens",
+        "preset: generous",
+        "burst: 10k",
+        "burst: '7'",
+    ],
+)
+def test_words_of_the_contract_are_accepted(line: str) -> None:
+    assert accepted(limit("rate: 5/min", line)).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (("rate: 5/min", "algorithm: fixed_window", "burst: 3"), "burst has no meaning"),
+        (("rate: 5/min", "algorithm: sliding_log", "preset: strict"), "preset has no meaning"),
+        (("rate: 0/min", "burst: 3"), "burst with a rate of 0"),
+        (("rate: 0/min", "preset: strict"), "preset with a rate of 0"),
+        (("rate: unlimited", "burst: 3"), "burst with rate: unlimited"),
+        (("rate: 5/min", "burst: 3", "preset: strict"), "preset and burst together"),
+        (("rate: 5/min; 10/h", "burst: 3"), "burst with several rates"),
+        (("rate: 5/min; 10/60s",), "two rates have the same period"),
+        (("rate: 5/min burst 3",), "burst is a field of its own here"),
+        (("rate: 100001/min", "algorithm: sliding_log"), "at most 100,000, not 100,001"),
+        (("rate: 5000000000M/s", "preset: generous"), "2^53 or more"),
+        (("rate: 6004799503160661/s", "preset: generous"), "2^53 or more"),
+        (("rate: 9007199254740992/s",), "2^53 or more"),
+        (("rate: 1/s", "burst: 9007199254740992"), "out of bounds"),
+        (("rate: 1/s", "per: tenant"), "expected a list, found text"),
+        (("rate: 1/s", "per: [a, b, a]"), '"a" stands twice'),
+        (("rate: 1/s", "per: [a, '']"), "must not be empty"),
+        (("rate: 1/s", "when:"), "expected a mapping, found nothing"),
+        (("rate: 1/s", "when: {'': a}"), "must not be empty"),
+        (("rate:",), "expected text, found nothing"),
+        (("rate: {n: 5}",), "expected text, found a mapping"),
+        (("rate: 1/s", "burst: [1]"), "expected text, found a list"),
+        (("rate: 1/s", "missing: ignore"), 'unknown missing "ignore"'),
+        (("rate: 1/s", "preset: lax"), 'unknown preset "lax"'),
+        (("rate: 1/s", "counts: ''"), "must not be empty"),
+        (("per: [ip]",), '"rate" is missing'),
+    ],
+)
+def test_what_does_not_go_together_in_a_limit_is_an_error(lines: tuple[str, ...], message: str) -> None:
+    problems = load_policy(limit(*lines)).errors
+    assert len(problems) == 1, problems
+    assert message in problems[0].message
+
+
+@pytest.mark.parametrize("head", ["id: ''", "id:", r'id: "a\r\nb"', "id: [a]", f"id: {'x' * 201}"])
+def test_an_id_is_one_line_of_text(head: str) -> None:
+    assert only(limit("rate: 1/s", head=head)).path.endswith("limits[0].id")
+
+
+def test_a_domain_has_a_name_and_a_file_a_version() -> None:
+    assert only("version: 1\ndomains: {'': {}}").message == "a domain's name must not be empty"
+    assert only("domains: {}").message == '"version" is missing'
+    assert only("version: 2").hint == "write version: 1"
+    assert only("").message == "the file is empty"
+    assert only("# nothing\n").message == "the file is empty"
+    assert "expected a mapping" in only("- a").message
+    assert "expected a mapping" in only("hello").message
+
+
+@pytest.mark.parametrize(
+    ("written", "message", "hint"),
+    [
+        ("a*b", "a star means a prefix", "{regex: '^a.*b$'}, or {exact: \"a*b\"}"),
+        ("'*a'", "a star means a prefix", "^.*a$"),
+        ("a**", "a star means a prefix", "regex"),
+        ("{regexp: a}", 'unknown matcher "regexp"', 'did you mean "regex"?'),
+        ("{regex: a, exact: b}", "expected one of", "regex"),
+        ("{}", "expected one of", "regex"),
+        ("[]", "matches nothing", "*"),
+        ("", "found nothing", 'write ""'),
+        ("{cidr: 10.0.0.1/8}", "bits are set", "10.0.0.0/8"),
+        ("{cidr: 10.0.0.300}", "is no network", "10.0.0.0/8"),
+        ("{cidr: 'fe80::1%eth0'}", "zone id", "%"),
+        ("{cidr: [10.0.0.0/8]}", "expected text, found a list", "[{cidr: …}"),
+        ("{not: {not: a}}", "not within not", ""),
+        ("{not: a, exact: b}", "not stands alone", ""),
+        ("[{not: a}]", 'unknown matcher "not"', "outside"),
+        ("[[a]]", "found a list", ""),
+        (f"{{regex: {'a' * 1001}}}", "longer than 1000", ""),
+    ],
+)
+def test_a_matcher_that_cannot_be_is_told_with_its_fix(written: str, message: str, hint: str) -> None:
+    problem = only(limit("rate: 1/s", f"when: {{route: {written}}}"))
+    assert message in problem.message
+    assert hint in problem.hint
+
+
+def test_every_mistake_of_a_list_is_told_at_its_own_place() -> None:
+    result = load_policy(limit("rate: 1/s", "when: {r: [ok, a*b, {cidr: x}, c*d]}"))
+    assert [problem.path.partition("when")[2] for problem in result.problems] == [
+        ".r[1]", ".r[2].cidr", ".r[3]",
+    ]  # fmt: skip
+
+
+def test_the_regex_check_that_is_given_is_used() -> None:
+    def check(pattern: str) -> str | None:
+        return "unclosed\n   group" if pattern == "(" else None
+
+    text = limit("rate: 1/s", "when: {a: {regex: '('}, b: {not: [{regex: '('}, {regex: x}]}}")
+    result = load_policy(text, check_regex=check)
+    assert [problem.message for problem in result.problems] == [
+        'the regex "(" cannot be used: unclosed group'
+    ] * 2
+    assert load_policy(text).document is not None
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["2026-12-31T00:00:00Z", "2026-12-31 00:00+01:00", "2026-12-31t23:59:59.999999-05:00", "1970-01-01T00:00Z"],
+)
+def test_a_moment_has_a_zone(written: str) -> None:
+    tail = f"    tenants: {{a: {{overrides: [{{limit: search, rate: 1/s, until: {written}}}]}}}}\n"
+    assert accepted(BASE + tail).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("2026-12-31", "is no instant"),
+        ("2026-12-31T00:00:00", "names no time zone"),
+        ("2026-02-30T00:00:00Z", "does not exist"),
+        ("2026-12-31T25:00:00Z", "does not exist"),
+        ("2026-12-31T00:00:00+99:00", "does not exist"),
+        ("1969-12-31T23:59:59Z", "before 1970"),
+        ("0001-01-01T00:00:00+01:00", "before 1970"),
+        ("1798675200", "is no instant"),
+        ("tomorrow", "is no instant"),
+    ],
+)
+def test_a_moment_that_cannot_be_placed_is_refused(written: str, message: str) -> None:
+    tail = f"    tenants: {{a: {{overrides: [{{limit: search, rate: 1/s, until: '{written}'}}]}}}}\n"
+    assert message in only(BASE + tail).message
+
+
+TENANCY = """\
+version: 1
+domains:
+  shop:
+    tenant_key: tenant
+    limits:
+      - {id: own, per: [tenant], rate: 100/min, burst: 50}
+      - {id: all, rate: 100/min}
+      - {id: two, per: [tenant], rate: 5/min; 100/day}
+      - {id: log, per: [tenant], rate: 5/min, algorithm: sliding_log}
+"""
+
+
+@pytest.mark.parametrize(
+    ("amount", "message"),
+    [
+        ("own: {rate: 0/min}", ""),
+        ("own: {rate: unlimited}", ""),
+        ("own: {burst: 7}", ""),
+        ("own: {preset: strict}", ""),
+        ("two: {rate: 100/day; 10/min}", ""),
+        ("two: {rate: 0/s}", ""),
+        ("two: {rate: unlimited}", ""),
+        ("log: {rate: 7/h}", ""),
+        ("all: {rate: 1/s}", 'a plan changes "all", whose counter all tenants share'),
+        ("onw: {rate: 1/s}", 'there is no limit "onw"'),
+        ("own: {}", "no number is written here"),
+        ("own: {burst: 5, preset: strict}", "preset and burst together"),
+        ("own: {rate: 0/s, burst: 5}", "burst with a rate of 0"),
+        ("own: {rate: unlimited, preset: strict}", "preset with rate: unlimited"),
+        ("own: {rate: 1/s; 2/min}", "own has 1 rate, this has 2"),
+        ("two: {rate: 5/min}", "two has 2 rates, this has 1"),
+        ("two: {burst: 5}", "burst with several rates"),
+        ("log: {burst: 5}", "burst has no meaning for sliding_log"),
+        ("log: {rate: 200k/min}", "at most 100,000"),
+        ("own: {rate: 9007199254740991/min, burst: 1}", ""),
+        ("own: {rate: 9007199254740991/s}", "the burst that follows from this is 2^53 or more"),
+        ("own: {quota: 5/month}", "quota is not supported yet"),
+        ("own: {rates: 5/s}", 'unknown field "rates"'),
+    ],
+)
+def test_numbers_of_plans_and_overrides_fit_their_limit(amount: str, message: str) -> None:
+    limit_id, _, body = amount.partition(": ")
+    inner = body.strip("{}")
+    override = f"{{limit: {limit_id}{', ' * bool(inner)}{inner}}}"
+    for tail, what in (
+        (f"    plans: {{p: {{{amount}}}}}\n", "a plan"),
+        (f"    tenants: {{t: {{overrides: [{override}]}}}}\n", "an override"),
+    ):
+        problems = load_policy(TENANCY + tail).errors
+        told = [problem.message for problem in problems]
+        assert len(told) == bool(message), told
+        assert not told or message.replace("a plan", what) in told[0]
+
+
+def test_an_override_is_checked_on_top_of_its_tenants_plan() -> None:
+    tail = "    plans: {p: {own: {rate: 0/s}}}\n    tenants: {%s: {plan: p, overrides: [{limit: own, burst: 5}]}}\n"
+    assert errors(TENANCY + tail % "t") == ["burst with a rate of 0, which blocks"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ("{limit: own, rate: 1/s}, {limit: own, rate: 2/s}", "for the same limit from the same moment"),
+        (
+            "{limit: own, rate: 1/s, from: 2026-01-01T00:00:00Z},"
+            "{limit: own, rate: 2/s, from: 2026-01-01T01:00:00+01:00}",
+            "from the same moment",
+        ),
+        ("{limit: own, rate: 1/s, id: x}, {limit: two, rate: 0/s, id: x}", 'the id "x" stands twice'),
+        (
+            "{limit: own, rate: 1/s, from: 2026-01-02T00:00:00Z, until: 2026-01-02T00:00:00Z}",
+            "ends before it begins",
+        ),
+        ("{limit: own, rate: 1/s, form: 2026-01-02T00:00:00Z}", 'unknown field "form"'),
+        ("{rate: 1/s}", '"limit" is missing'),
+    ],
+)
+def test_overrides_are_told_apart_and_end_after_they_begin(overrides: str, message: str) -> None:
+    (told,) = errors(TENANCY + f"    tenants: {{t: {{overrides: [{overrides}]}}}}\n")
+    assert message in told
+
+
+def test_overrides_of_one_limit_may_follow_each_other() -> None:
+    tail = (
+        "    tenants: {t: {overrides: [{limit: own, rate: 1/s}, {limit: two, rate: 0/s},"
+        " {limit: own, rate: 2/s, from: 2026-01-01T00:00:00Z, id: own, reason: 12:30}]}}\n"
+    )
+    assert accepted(TENANCY + tail).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (("per: [api_key]", "rate: 5/min"), 'leaving out "api_key" switches this limit off'),
+        (("per: [ip, user, org]", "rate: 5/min"), 'leaving out "user" or "org"'),
+        (("rate: 20k/min", "algorithm: sliding_log"), "takes up to 320,000 bytes"),
+        (("rate: 100/min; 50/h",), "100/min can never be used up"),
+        (("rate: 5/min", "counts: tokens", "preset: strict"), "a cost of 2 tokens or more can never"),
+    ],
+)
+def test_what_is_probably_not_meant_is_a_warning(lines: tuple[str, ...], message: str) -> None:
+    (problem,) = accepted(limit(*lines)).problems
+    assert not problem.is_error
+    assert message in problem.message
+    assert problem.hint
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("per: [api_key]", "rate: 5/min", "missing: skip"),
+        ("per: [api_key]", "rate: 5/min", "missing: deny"),
+        ("per: [api_key]", "rate: 5/min", "on_exceed: shadow"),
+        ("per: [api_key]", "rate: unlimited"),
+        ("per: [api_key]", "rate: 5/min", "when: {api_key: 'k*'}"),
+        ("per: [remote_address]", "rate: 5/min"),
+        ("rate: 10k/min", "algorithm: sliding_log"),
+        ("rate: 5/min; 10/h",),
+        ("rate: 5/min", "preset: strict"),
+    ],
+)
+def test_what_is_said_or_common_is_no_warning(lines: tuple[str, ...]) -> None:
+    assert accepted(limit(*lines)).problems == ()
+
+
+def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        load_policy(tmp_path / "none.yaml")
+    with pytest.raises(ConfigError, match="not a regular file"):
+        load_policy(tmp_path)
+    with pytest.raises(ConfigError):
+        load_policy(Path("a\0b"))
+
+
+def test_what_is_printed_holds_no_control_characters() -> None:
+    text = limit("rate: 1/s", r'"\e[31m\u202e": "x\e[0m"')
+    assert all(char.isprintable() for char in str(only(text)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_mutilated_file_gives_problems_and_never_a_traceback(seed: int) -> None:
+    """Real files with characters and lines removed, doubled, swapped or put in."""
+    chance = random.Random(seed)
+    text = (EXAMPLES / "shop.yaml").read_text()
+    text = "\n".join(line for line in text.splitlines() if not line.strip().startswith("#"))
+    strange = ["{", "}", "[", "]", ":", "- ", "&a ", "*a", "!", "'", '"', "\t", "\x00", "é", "0", "\n", "  ", "null", "|", ">", "%", "<<: ", ", ", "~"]
+    for _ in range(40):
+        changed = text
+        for _ in range(chance.randint(1, 6)):
+            at = chance.randrange(len(changed))
+            end = at + chance.choice([0, 1, 1, 5, 40])
+            changed = changed[:at] + chance.choice(["", chance.choice(strange), changed[at:end] * 2]) + changed[end:]
+        result = load_policy(changed)
+        assert (result.document is None) == bool(result.errors)
+        for problem in result.problems:
+            assert problem.message
+            assert problem.line <= changed.count("\n") + 2
+            assert problem.column >= 0
+        cut = load_policy(changed[: chance.randrange(len(changed))].encode())
+        assert (cut.document is None) == bool(cut.errors)
