@@ -1,0 +1,3 @@
+//! What both programs share.
+
+pub mod arguments;
