@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this file is what the others are sent to")]
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[cfg(feature = "fake-clock")]
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,5 +56,39 @@ impl Clock {
     pub fn fake_us(&self) -> Option<u64> {
         let fake = self.fake_us.load(Ordering::Relaxed);
         (fake != 0).then_some(fake)
+    }
+}
+
+/// A point of monotonic time by which something must be over. For waits on a network only: no
+/// decision depends on it, and a fake clock does not move it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// This far from now.
+    #[inline]
+    pub fn after(span: Duration) -> Self {
+        Self(Instant::now() + span)
+    }
+
+    /// This one moved on.
+    #[must_use]
+    pub fn plus(self, span: Duration) -> Self {
+        Self(self.0 + span)
+    }
+
+    /// What is left until then; zero once it is over.
+    pub fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    /// True from that point on.
+    pub fn is_over(self) -> bool {
+        Instant::now() >= self.0
+    }
+
+    /// The point itself, for timers.
+    pub const fn instant(self) -> Instant {
+        self.0
     }
 }

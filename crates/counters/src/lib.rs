@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod memory;
+pub mod redis;
 
 pub use clock::Clock;
 pub use memory::{MemoryOptions, MemoryStore};

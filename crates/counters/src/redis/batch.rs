@@ -1,0 +1,184 @@
+//! Requests that travel in one call: who waits, until when, and what became of them.
+
+use std::cell::{RefCell, RefMut};
+use std::ops::Range;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use super::call::{Call, Kind};
+use super::error::StoreError;
+use super::outcome::{self, RECORD};
+use crate::Outcomes;
+use crate::clock::Deadline;
+
+/// A batch, shared by the requests in it and the connection.
+#[derive(Debug)]
+pub(super) struct Batch(RefCell<Body>);
+
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) call: Call,
+    pub(super) stage: Stage,
+    /// Its place in the order of sending, and whether it was sent a second time.
+    pub(super) sequence: u64,
+    pub(super) is_resent: bool,
+    members: Vec<Member>,
+    /// Members before this one have had their deadline.
+    late: usize,
+}
+
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Not yet on the wire.
+    Waiting,
+    /// Handed to the socket, in part or whole.
+    Sent,
+    /// Answered: a record for each operation.
+    Answered(Vec<u8>),
+    /// Ended without an answer to use.
+    Failed(StoreError),
+}
+
+#[derive(Debug)]
+struct Member {
+    operations: Range<u32>,
+    deadline: Deadline,
+    fate: Fate,
+    waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// As the batch goes.
+    Aboard,
+    /// The caller took it back.
+    Gone,
+    /// Its deadline passed, after or before it was sent.
+    Late { was_sent: bool },
+}
+
+impl Batch {
+    pub(super) fn new(mut call: Call, kind: Kind, fake_now: Option<u64>) -> Self {
+        call.clear(kind, fake_now);
+        Self(RefCell::new(Body {
+            call,
+            stage: Stage::Waiting,
+            sequence: 0,
+            is_resent: false,
+            members: Vec::new(),
+            late: 0,
+        }))
+    }
+
+    pub(super) fn body(&self) -> RefMut<'_, Body> {
+        self.0.borrow_mut()
+    }
+
+    /// Gives the call's buffers back.
+    pub(super) fn take_call(&self) -> Call {
+        std::mem::take(&mut self.body().call)
+    }
+
+    /// Ends the batch and wakes all who wait for it.
+    pub(super) fn end(&self, stage: Stage) {
+        let mut body = self.body();
+        body.stage = stage;
+        for member in &mut body.members {
+            if let Some(waker) = member.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Marks those whose deadline is over and wakes them; says when the next one's is.
+    pub(super) fn expire(&self) -> Option<Deadline> {
+        let body = &mut *self.body();
+        let was_sent = matches!(body.stage, Stage::Sent);
+        while let Some(member) = body.members.get_mut(body.late) {
+            if !member.deadline.is_over() {
+                return Some(member.deadline);
+            }
+            body.late += 1;
+            if member.fate == Fate::Aboard {
+                member.fate = Fate::Late { was_sent };
+                if let Some(waker) = member.waker.take() {
+                    waker.wake();
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Body {
+    /// Adds the request that the call has just packed.
+    pub(super) fn seat(&mut self, operations: Range<u32>, deadline: Deadline) -> usize {
+        self.members.push(Member { operations, deadline, fate: Fate::Aboard, waker: None });
+        self.members.len() - 1
+    }
+
+    /// The deadline of the first request; the batch is as old as that.
+    pub(super) fn first_deadline(&self) -> Option<Deadline> {
+        self.members.first().map(|member| member.deadline)
+    }
+
+    /// Takes out of the call who is not aboard any more; false if nobody is left.
+    pub(super) fn board(&mut self) -> bool {
+        let is_whole = self.members.iter().all(|member| member.fate == Fate::Aboard);
+        if !is_whole {
+            let aboard = || self.members.iter().filter(|member| member.fate == Fate::Aboard);
+            self.call.keep(aboard().map(|member| member.operations.clone()));
+            let mut start = 0;
+            for member in self.members.iter_mut().filter(|member| member.fate == Fate::Aboard) {
+                let count = member.operations.len() as u32;
+                member.operations = start..start + count;
+                start += count;
+            }
+        }
+        self.members.iter().any(|member| member.fate == Fate::Aboard)
+    }
+}
+
+/// One request's place in a batch. Dropped before the batch leaves, the request stays behind.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) batch: Rc<Batch>,
+    pub(super) index: usize,
+}
+
+impl Future for Seat {
+    type Output = Result<Outcomes, StoreError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let body = &mut *self.batch.body();
+        let member = &mut body.members[self.index];
+        if let Fate::Late { was_sent } = member.fate {
+            return Poll::Ready(Err(StoreError::Timeout { was_sent }));
+        }
+        match &body.stage {
+            Stage::Answered(reply) => {
+                let bytes = member.operations.start as usize * RECORD
+                    ..member.operations.end as usize * RECORD;
+                Poll::Ready(outcome::outcomes(&reply[bytes]))
+            }
+            Stage::Failed(error) => Poll::Ready(Err(error.clone())),
+            Stage::Waiting | Stage::Sent => {
+                member.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let body = &mut *self.batch.body();
+        let member = &mut body.members[self.index];
+        member.waker = None;
+        if matches!(body.stage, Stage::Waiting) && member.fate == Fate::Aboard {
+            member.fate = Fate::Gone;
+        }
+    }
+}

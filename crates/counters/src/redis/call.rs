@@ -1,0 +1,221 @@
+//! One call in the making: requests packed as they come, written out once.
+
+use std::hash::BuildHasher;
+use std::ops::Range;
+
+use foldhash::fast::RandomState as FastState;
+use hashbrown::HashTable;
+use tidegate_core::{Action, Algorithm, Numbers, Plan, PlannedOp};
+
+use super::keys::Keys;
+use super::outcome::RECORD;
+use super::resp;
+use super::scripts::{self, Script};
+
+/// Requests and keys of one call.
+pub(super) const MOST_REQUESTS: usize = 64;
+pub(super) const MOST_KEYS: usize = 256;
+
+/// Bytes of one operation in the batch: key, rule, flags, cost.
+const OPERATION: usize = 13;
+/// Rules looked through for one of the same numbers; others get a row of their own.
+const RULES_COMPARED: usize = 8;
+
+const SHADOW: u8 = 4;
+const LAST: u8 = 8;
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Decides requests.
+    #[default]
+    Decide,
+    /// Deletes keys.
+    Delete,
+}
+
+/// How the script is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Hash,
+    Text,
+}
+
+/// The parts of one call, filled request by request. The buffers are kept from call to call.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    kind: Kind,
+    /// Keys as arguments on the wire, and where each one's bytes stand.
+    keys: Vec<u8>,
+    places: Vec<Range<u32>>,
+    by_key: HashTable<u16>,
+    hasher: FastState,
+    key: Vec<u8>,
+    rules: Vec<(Algorithm, Numbers)>,
+    ops: Vec<u8>,
+    requests: usize,
+    fake_now: Option<u64>,
+}
+
+impl Call {
+    /// Empties it for the next call. `fake_now` is the time that a test has set.
+    pub(super) fn clear(&mut self, kind: Kind, fake_now: Option<u64>) {
+        self.kind = kind;
+        self.fake_now = fake_now;
+        self.keys.clear();
+        self.places.clear();
+        self.by_key.clear();
+        self.rules.clear();
+        self.ops.clear();
+        self.requests = 0;
+    }
+
+    /// True if a request of so many operations at this time may join.
+    #[inline]
+    pub(super) fn has_room(&self, operations: usize, fake_now: Option<u64>) -> bool {
+        self.kind == Kind::Decide
+            && self.requests < MOST_REQUESTS
+            && self.places.len() + operations <= MOST_KEYS
+            && self.fake_now == fake_now
+    }
+
+    /// Packs a request and says where its operations stand.
+    #[inline]
+    pub(super) fn push(&mut self, keys: &Keys, plan: &Plan<'_>) -> Range<u32> {
+        let start = self.operations();
+        for op in plan.asked() {
+            let key = self.key_index(keys, plan, op) + 1;
+            if self.kind == Kind::Delete {
+                continue;
+            }
+            let rule = self.rule_index(op.rule.algorithm, op.numbers) + 1;
+            let action = match op.action {
+                Action::Charge(_) => 0,
+                Action::Peek(_) => 1,
+                Action::Refund(_) => 2,
+            };
+            let flags = action | if op.rule.is_shadow { SHADOW } else { 0 };
+            let cost = op.action.cost().min(tidegate_core::units::MAX) as f64;
+            let mut record = [0; OPERATION];
+            record[..2].copy_from_slice(&key.to_le_bytes());
+            record[2..4].copy_from_slice(&rule.to_le_bytes());
+            record[4] = flags;
+            record[5..].copy_from_slice(&cost.to_le_bytes());
+            self.ops.extend_from_slice(&record);
+        }
+        if let Some(flags) = self.ops.len().checked_sub(OPERATION - 4) {
+            self.ops[flags] |= LAST;
+        }
+        self.requests += 1;
+        start..self.operations()
+    }
+
+    /// Keeps only these operations, in order. A key that none of them names does no harm.
+    pub(super) fn keep(&mut self, kept: impl Iterator<Item = Range<u32>>) {
+        let mut end = 0;
+        for range in kept {
+            let bytes = range.start as usize * OPERATION..range.end as usize * OPERATION;
+            let length = bytes.len();
+            self.ops.copy_within(bytes, end);
+            end += length;
+        }
+        self.ops.truncate(end);
+    }
+
+    #[inline]
+    pub(super) fn operations(&self) -> u32 {
+        (self.ops.len() / OPERATION) as u32
+    }
+
+    /// Bytes of the answer to this call.
+    pub(super) fn reply_length(&self) -> usize {
+        self.operations() as usize * RECORD
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Appends the call as it goes on the wire.
+    pub(super) fn write(&self, out: &mut Vec<u8>, by: By) {
+        let keys = self.places.len();
+        if self.kind == Kind::Delete {
+            resp::append_head(out, 1 + keys);
+            resp::append_bulk(out, b"DEL");
+            out.extend_from_slice(&self.keys);
+            return;
+        }
+        let Script { text, hash } = scripts::decide(self.fake_now);
+        resp::append_head(out, 4 + keys + usize::from(self.fake_now.is_some()));
+        match by {
+            By::Hash => {
+                resp::append_bulk(out, b"EVALSHA");
+                resp::append_bulk(out, hash.as_bytes());
+            }
+            By::Text => {
+                resp::append_bulk(out, b"EVAL");
+                resp::append_bulk(out, text.as_bytes());
+            }
+        }
+        let mut count = Vec::with_capacity(20);
+        resp::append_number(&mut count, keys as u64);
+        resp::append_bulk(out, &count);
+        out.extend_from_slice(&self.keys);
+        self.write_batch(out);
+        if let Some(now) = self.fake_now {
+            resp::append_bulk(out, now.to_string().as_bytes());
+        }
+    }
+
+    fn write_batch(&self, out: &mut Vec<u8>) {
+        out.push(b'$');
+        resp::append_number(out, (2 + self.rules.len() * RECORD + self.ops.len()) as u64);
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(&(self.rules.len() as u16).to_le_bytes());
+        for (algorithm, numbers) in &self.rules {
+            out.push(match algorithm {
+                Algorithm::FixedWindow => 1,
+                Algorithm::SlidingWindow => 2,
+                Algorithm::SlidingLog => 3,
+                Algorithm::TokenBucket => 4,
+            });
+            for number in [numbers.n, numbers.period_us, numbers.burst] {
+                out.extend_from_slice(&(number as f64).to_le_bytes());
+            }
+        }
+        out.extend_from_slice(&self.ops);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn key_index<'r>(&mut self, keys: &Keys, plan: &Plan<'r>, op: &PlannedOp<'r>) -> u16 {
+        self.key.clear();
+        keys.append(&mut self.key, plan, op);
+        let (wire, places, hasher) = (&self.keys, &self.places, &self.hasher);
+        let bytes = |at: u16| {
+            let place = &places[usize::from(at)];
+            &wire[place.start as usize..place.end as usize]
+        };
+        let hash = hasher.hash_one(self.key.as_slice());
+        if let Some(known) = self.by_key.find(hash, |at| bytes(*at) == self.key) {
+            return *known;
+        }
+        let index = places.len() as u16;
+        self.by_key.insert_unique(hash, index, |at| hasher.hash_one(bytes(*at)));
+        resp::append_bulk(&mut self.keys, &self.key);
+        let end = self.keys.len() as u32 - 2;
+        self.places.push(end - self.key.len() as u32..end);
+        index
+    }
+
+    #[inline]
+    fn rule_index(&mut self, algorithm: Algorithm, numbers: Numbers) -> u16 {
+        let recent = self.rules.iter().enumerate().rev().take(RULES_COMPARED);
+        let same = recent.filter(|(_, row)| **row == (algorithm, numbers)).map(|(at, _)| at).next();
+        let index = same.unwrap_or_else(|| {
+            self.rules.push((algorithm, numbers));
+            self.rules.len() - 1
+        });
+        index as u16
+    }
+}

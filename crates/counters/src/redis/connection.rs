@@ -1,0 +1,110 @@
+//! A stream to the server, over TCP or a Unix socket, and the greeting on it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::handshake::Handshake;
+use super::options::{Address, RedisOptions};
+use super::resp;
+
+/// A connected stream.
+#[derive(Debug)]
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Connects, the name resolved anew, and greets. On failure says why.
+    pub(super) async fn open(options: &RedisOptions) -> Result<(Self, Vec<String>), Arc<str>> {
+        let attempt = async {
+            let mut stream = Self::connect(&options.address).await.map_err(|e| e.to_string())?;
+            let warnings = stream.greet(options).await?;
+            Ok::<_, String>((stream, warnings))
+        };
+        let address = &options.address;
+        match tokio::time::timeout(options.connect_timeout, attempt).await {
+            Ok(Ok(opened)) => Ok(opened),
+            Ok(Err(why)) => Err(Arc::from(format!("{address}: {why}"))),
+            Err(_) => Err(Arc::from(format!(
+                "{address}: no greeting within {:?}",
+                options.connect_timeout
+            ))),
+        }
+    }
+
+    async fn connect(address: &Address) -> io::Result<Self> {
+        Ok(match address {
+            Address::Tcp(host, port) => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                stream.set_nodelay(true)?;
+                Self::Tcp(stream)
+            }
+            Address::Unix(path) => Self::Unix(UnixStream::connect(path).await?),
+        })
+    }
+
+    async fn greet(&mut self, options: &RedisOptions) -> Result<Vec<String>, String> {
+        let mut handshake = Handshake::new(options);
+        let said = |error: io::Error| error.to_string();
+        match self {
+            Self::Tcp(stream) => stream.write_all(&handshake.request).await.map_err(said)?,
+            Self::Unix(stream) => stream.write_all(&handshake.request).await.map_err(said)?,
+        }
+        let mut input = Vec::new();
+        loop {
+            let mut used = 0;
+            while let Some((reply, length)) =
+                resp::parse(&input[used..]).map_err(|_| "this is no Redis server".to_owned())?
+            {
+                used += length;
+                if handshake.accept(&reply).map_err(|error| error.to_string())? {
+                    return Ok(handshake.warnings);
+                }
+            }
+            input.drain(..used);
+            let count = match self {
+                Self::Tcp(stream) => stream.read_buf(&mut input).await.map_err(said)?,
+                Self::Unix(stream) => stream.read_buf(&mut input).await.map_err(said)?,
+            };
+            if count == 0 {
+                return Err("closed by the server".to_owned());
+            }
+        }
+    }
+
+    /// Writes what the socket takes now.
+    #[inline]
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Unix(stream) => stream.try_write(bytes),
+        }
+    }
+
+    pub(super) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => stream.poll_write_ready(cx),
+            Self::Unix(stream) => stream.poll_write_ready(cx),
+        }
+    }
+
+    /// Reads what is there. A read that does not fill the buffer ends the readiness without a
+    /// second system call.
+    #[inline]
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The one task behind a worker's handle: connects, reads, times out, connects again.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep};
+
+use super::backoff::Backoff;
+use super::connection::Stream;
+use super::line::Line;
+
+/// What the handle and its driver share.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) line: RefCell<Line>,
+    /// Told when a connection stands.
+    pub(super) connected: Notify,
+    /// Told when the last handle is gone.
+    pub(super) closing: Notify,
+}
+
+/// Runs until the handle is gone.
+pub(super) async fn drive(wire: Rc<Wire>) {
+    let mut closing = pin!(wire.closing.notified());
+    tokio::select! {
+        biased;
+        () = &mut closing => {}
+        () = keep_connected(&wire) => {}
+    }
+    let shared = Arc::clone(&wire.line.borrow().shared);
+    if wire.line.borrow().is_up() {
+        shared.health.disconnected();
+    }
+    wire.line.borrow_mut().down(Arc::from("closed"));
+}
+
+async fn keep_connected(wire: &Wire) {
+    let shared = Arc::clone(&wire.line.borrow().shared);
+    let mut backoff = Backoff::new();
+    loop {
+        let why = match Stream::open(&shared.options).await {
+            Ok((stream, warnings)) => {
+                shared.health.connected(warnings);
+                wire.line.borrow_mut().up(stream);
+                wire.connected.notify_waiters();
+                let why = serve(wire).await;
+                shared.health.disconnected();
+                // A connection on which nothing was ever answered must not make the next
+                // attempt come sooner.
+                if wire.line.borrow().is_proven {
+                    backoff.reset();
+                }
+                why
+            }
+            Err(why) => why,
+        };
+        shared.health.failed(&why);
+        wire.line.borrow_mut().down(why);
+        tokio::time::sleep(backoff.wait()).await;
+    }
+}
+
+/// Serves one connection until it is over; says why.
+async fn serve(wire: &Wire) -> Arc<str> {
+    let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
+    wire.line.borrow_mut().is_timer_set = false;
+    poll_fn(|cx| {
+        let line = &mut *wire.line.borrow_mut();
+        if !line.driver.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            line.driver = Some(cx.waker().clone());
+        }
+        if let Poll::Ready(why) = line.poll(cx) {
+            return Poll::Ready(why);
+        }
+        match poll_deadlines(line, timer.as_mut(), cx) {
+            Ok(()) => Poll::Pending,
+            Err(why) => Poll::Ready(why),
+        }
+    })
+    .await
+}
+
+/// One timer for all: while requests flow it goes off once in a deadline's span, not per request.
+fn poll_deadlines(
+    line: &mut Line,
+    mut timer: Pin<&mut Sleep>,
+    cx: &mut Context<'_>,
+) -> Result<(), Arc<str>> {
+    if line.is_timer_set && timer.as_mut().poll(cx).is_pending() {
+        return Ok(());
+    }
+    loop {
+        let Some(next) = line.expire()? else {
+            line.is_timer_set = false;
+            return Ok(());
+        };
+        line.is_timer_set = true;
+        timer.as_mut().reset(Instant::from_std(next.instant()));
+        if timer.as_mut().poll(cx).is_pending() {
+            return Ok(());
+        }
+    }
+}

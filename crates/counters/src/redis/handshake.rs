@@ -1,0 +1,118 @@
+//! What is said first on a new connection, and what its answers mean.
+
+use super::error::{ErrorClass, StoreError};
+use super::options::RedisOptions;
+use super::resp::{self, Reply};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Login,
+    Database,
+    Name,
+    EvictionPolicy,
+}
+
+/// The greeting: all of it in one write, its answers taken in order.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    pub(super) request: Vec<u8>,
+    steps: Vec<Step>,
+    at: usize,
+    /// What an operator should change.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Handshake {
+    pub(super) fn new(options: &RedisOptions) -> Self {
+        let mut request = Vec::new();
+        let mut steps = Vec::new();
+        let mut say = |step, words: &[&[u8]]| {
+            steps.push(step);
+            resp::append_command(&mut request, words);
+        };
+        if let Some(password) = &options.password {
+            match &options.user {
+                Some(user) => say(Step::Login, &[b"AUTH", user.as_bytes(), password.as_bytes()]),
+                None => say(Step::Login, &[b"AUTH", password.as_bytes()]),
+            }
+        }
+        if options.database != 0 {
+            let database = options.database.to_string();
+            say(Step::Database, &[b"SELECT", database.as_bytes()]);
+        }
+        say(Step::Name, &[b"CLIENT", b"SETNAME", options.client_name.as_bytes()]);
+        say(Step::EvictionPolicy, &[b"CONFIG", b"GET", b"maxmemory-policy"]);
+        Self { request, steps, at: 0, warnings: Vec::new() }
+    }
+
+    /// Takes the next answer; true once it was the last. Name and eviction policy may be refused:
+    /// a user with the least rights has neither command.
+    pub(super) fn accept(&mut self, reply: &Reply<'_>) -> Result<bool, StoreError> {
+        let step = self.steps.get(self.at).copied();
+        self.at += 1;
+        match (step, reply) {
+            (Some(Step::Login | Step::Database), Reply::Error(answer)) => {
+                return Err(StoreError::refused(answer));
+            }
+            (Some(_), Reply::Error(answer))
+                if ErrorClass::of(answer) == ErrorClass::NotAuthenticated =>
+            {
+                return Err(StoreError::refused(answer));
+            }
+            (Some(Step::EvictionPolicy), Reply::Array(pair)) => {
+                if let [_, Reply::Bulk(Some(policy))] = pair.as_slice()
+                    && *policy != b"noeviction"
+                {
+                    self.warnings.push(format!(
+                        "the store's maxmemory-policy is {}: it may evict counters, and a lost \
+                         counter allows again; set it to noeviction",
+                        String::from_utf8_lossy(policy)
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(self.at >= self.steps.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(url: &str) -> RedisOptions {
+        RedisOptions::parse(url).unwrap()
+    }
+
+    #[test]
+    fn only_what_the_options_need_is_said() {
+        let plain = Handshake::new(&options("redis://x"));
+        assert_eq!(plain.steps, [Step::Name, Step::EvictionPolicy]);
+        let full = Handshake::new(&options("redis://a:b@x/2"));
+        assert_eq!(full.steps, [Step::Login, Step::Database, Step::Name, Step::EvictionPolicy]);
+        assert!(full.request.starts_with(b"*3\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n"));
+    }
+
+    #[test]
+    fn a_user_with_the_least_rights_is_welcome_and_a_wrong_password_is_not() {
+        let mut handshake = Handshake::new(&options("redis://x"));
+        let refusal = Reply::Error(b"NOPERM User app has no permissions");
+        assert_eq!(handshake.accept(&refusal), Ok(false));
+        assert_eq!(handshake.accept(&refusal), Ok(true));
+        let mut handshake = Handshake::new(&options("redis://:b@x"));
+        assert!(handshake.accept(&Reply::Error(b"WRONGPASS no")).is_err());
+        let mut handshake = Handshake::new(&options("redis://x"));
+        assert!(handshake.accept(&Reply::Error(b"NOAUTH Authentication required.")).is_err());
+    }
+
+    #[test]
+    fn a_store_that_evicts_is_warned_of() {
+        for (policy, count) in [(&b"noeviction"[..], 0), (b"allkeys-lru", 1)] {
+            let mut handshake = Handshake::new(&options("redis://x"));
+            let pair = vec![Reply::Bulk(Some(b"maxmemory-policy")), Reply::Bulk(Some(policy))];
+            assert_eq!(handshake.accept(&Reply::Simple(b"OK")), Ok(false));
+            assert_eq!(handshake.accept(&Reply::Array(pair)), Ok(true));
+            assert_eq!(handshake.warnings.len(), count);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What the store's state is: for readiness, logs and metrics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+/// The store as its connections see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Connections of workers that stand now.
+    pub connections: usize,
+    /// True if one stands.
+    pub is_up: bool,
+    /// Why the last connection or attempt ended; none while all is well.
+    pub last_error: Option<Arc<str>>,
+    /// What an operator should change at the server.
+    pub warnings: Vec<String>,
+}
+
+/// The shared record behind [`Health`]. Touched when connections come and go, not on requests.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    connections: AtomicUsize,
+    /// Guards the words alone.
+    words: Mutex<Words>,
+}
+
+#[derive(Debug, Default)]
+struct Words {
+    last_error: Option<Arc<str>>,
+    warnings: Vec<String>,
+}
+
+impl Record {
+    // Relaxed throughout: a count for display, which orders nothing.
+    pub(super) fn connected(&self, warnings: Vec<String>) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        self.greeted(warnings);
+    }
+
+    /// A blocking caller connected.
+    pub(super) fn greeted(&self, warnings: Vec<String>) {
+        *self.words.lock() = Words { last_error: None, warnings };
+    }
+
+    pub(super) fn disconnected(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn failed(&self, why: &Arc<str>) {
+        self.words.lock().last_error = Some(Arc::clone(why));
+    }
+
+    pub(super) fn read(&self) -> Health {
+        let connections = self.connections.load(Ordering::Relaxed);
+        let words = self.words.lock();
+        Health {
+            connections,
+            is_up: connections > 0,
+            last_error: words.last_error.clone(),
+            warnings: words.warnings.clone(),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Counters in Redis or Valkey: one script decides batches of requests, each key has one place
+//! that builds it, and what left is never sent twice.
+//!
+//! The client is our own and small. A batch is packed at enqueue straight into the bytes of its
+//! call and leaves from the task that opened it; general clients build a command for each call,
+//! hand it through a channel to a task of theirs and back, and do not say whether a call had left
+//! when it failed, which is what decides whether it may have been charged.
+
+mod backoff;
+mod batch;
+mod blocking;
+mod call;
+mod connection;
+mod driver;
+mod error;
+mod handle;
+mod handshake;
+mod health;
+mod keys;
+mod line;
+mod options;
+mod outcome;
+mod resp;
+mod scripts;
+mod socket;
+mod store;
+
+pub use error::{ErrorClass, StoreError};
+pub use handle::RedisHandle;
+pub use health::Health;
+pub use options::{Address, OptionsError, RedisOptions};
+pub use store::RedisStore;

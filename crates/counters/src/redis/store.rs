@@ -1,0 +1,107 @@
+//! The store that workers and callers share: options, keys, state of the connections.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidegate_core::Plan;
+
+use super::blocking;
+use super::error::StoreError;
+use super::handle::RedisHandle;
+use super::health::{Health, Record};
+use super::keys::Keys;
+use super::options::{OptionsError, RedisOptions};
+use crate::{Clock, Outcomes};
+
+/// Timers round up to the next millisecond, so they are set for this much earlier.
+const TIMER_GRAIN: Duration = Duration::from_millis(1);
+
+/// Counters in Redis or Valkey. Cheap to clone; connects only through its handles and callers.
+#[derive(Clone, Debug)]
+pub struct RedisStore {
+    shared: Arc<Shared>,
+}
+
+/// What all connections of one store share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Tells stores apart in thread-local places.
+    pub(super) number: u64,
+    pub(super) options: RedisOptions,
+    pub(super) keys: Keys,
+    pub(super) health: Record,
+    /// The deadline of async decisions, less what their timer rounds up by.
+    pub(super) patience: Duration,
+    #[cfg_attr(
+        not(feature = "fake-clock"),
+        expect(dead_code, reason = "the server's time counts")
+    )]
+    clock: Arc<Clock>,
+}
+
+impl Shared {
+    /// The time that a test has set; the store's own otherwise.
+    #[inline]
+    #[cfg_attr(not(feature = "fake-clock"), expect(clippy::unused_self, reason = "see above"))]
+    pub(super) fn fake_now(&self) -> Option<u64> {
+        #[cfg(feature = "fake-clock")]
+        return self.clock.fake_us();
+        #[cfg(not(feature = "fake-clock"))]
+        None
+    }
+}
+
+impl RedisStore {
+    /// A store with these options. Does not connect, so it does not fail because the server is
+    /// away.
+    pub fn new(options: RedisOptions, clock: Arc<Clock>) -> Result<Self, OptionsError> {
+        static STORES: AtomicU64 = AtomicU64::new(0);
+        options.check()?;
+        let patience = options.deadline.checked_sub(TIMER_GRAIN).unwrap_or_default();
+        let shared = Shared {
+            // Relaxed: only the number matters.
+            number: STORES.fetch_add(1, Ordering::Relaxed),
+            keys: Keys::new(&options.prefix),
+            health: Record::default(),
+            patience: patience.max(options.deadline / 2),
+            options,
+            clock,
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// A worker thread's way to the store, which begins to connect at once.
+    ///
+    /// # Panics
+    /// Outside a tokio `LocalSet`.
+    pub fn handle(&self) -> RedisHandle {
+        RedisHandle::spawn(Arc::clone(&self.shared))
+    }
+
+    /// Decides a request on the calling thread's own connection, made by its first call.
+    pub fn decide_blocking(&self, plan: &Plan<'_>) -> Result<Outcomes, StoreError> {
+        let plans = std::slice::from_ref(plan);
+        blocking::decide(&self.shared, plans).pop().unwrap_or(Err(StoreError::Protocol))
+    }
+
+    /// Decides several requests one after another in one trip, each answered for itself.
+    pub fn decide_many_blocking(&self, plans: &[Plan<'_>]) -> Vec<Result<Outcomes, StoreError>> {
+        blocking::decide(&self.shared, plans)
+    }
+
+    /// Forgets the counters that the plan meets.
+    pub fn reset_blocking(&self, plan: &Plan<'_>) -> Result<(), StoreError> {
+        blocking::reset(&self.shared, plan)
+    }
+
+    /// How the store's connections stand.
+    pub fn health(&self) -> Health {
+        self.shared.health.read()
+    }
+
+    /// What it was made with.
+    pub fn options(&self) -> &RedisOptions {
+        &self.shared.options
+    }
+}
