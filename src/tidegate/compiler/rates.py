@@ -37,6 +37,10 @@ def compile_rates(
     Raises:
         ConfigError: with what is wrong and where.
     """
+    if not isinstance(rates, str):
+        raise ConfigError(f"a rate is text, not {type(rates).__name__}", hint='write "100/min"')
+    if any(not _is_unicode(key) for key in per):
+        raise ConfigError("a key of per holds half of a surrogate pair", path=id)
     limit = _limit(
         {
             "id": id,
@@ -69,6 +73,14 @@ def compile_rates(
             ],
         }
     )
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _limit(fields: dict[str, object]) -> Limit:

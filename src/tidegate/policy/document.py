@@ -157,21 +157,25 @@ class Domain(Part):
         default_factory=list,
         description="All limits that match a request apply, and all must pass.",
     )
-    plans: Annotated[dict[str, dict[str, Amount]], EmptyableMapping, NULLABLE] = Field(
-        default_factory=dict, description="Named sets of numbers: plan, then limit id."
-    )
+    plans: Annotated[
+        dict[str, Annotated[dict[str, Amount], EmptyableMapping, NULLABLE]],
+        EmptyableMapping,
+        NULLABLE,
+    ] = Field(default_factory=dict, description="Named sets of numbers: plan, then limit id.")
     tenants: Annotated[
-        dict[str, Annotated[Tenant, EmptyableMapping]], EmptyableMapping, NULLABLE
+        dict[str, Annotated[Tenant, EmptyableMapping, NULLABLE]], EmptyableMapping, NULLABLE
     ] = Field(default_factory=dict, description="Tenants with a plan or exceptions, by id.")
 
 
 class Document(Part):
     """A Tidegate policy file."""
 
-    version: Literal["1"] = Field(
-        description="The form of this file.", json_schema_extra={"const": 1}
+    version: Annotated[Literal["1"], WithJsonSchema({"enum": [1, "1"]})] = Field(
+        description="The form of this file."
     )
-    domains: Annotated[dict[str, Domain], EmptyableMapping, NULLABLE] = Field(
+    domains: Annotated[
+        dict[str, Annotated[Domain, EmptyableMapping, NULLABLE]], EmptyableMapping, NULLABLE
+    ] = Field(
         default_factory=dict,
         description="Domains by name; a gateway names the domain that it asks.",
     )

@@ -161,6 +161,8 @@ def _rate_pattern() -> str:
 def _allow_null(schema: dict[str, JsonValue]) -> None:
     if isinstance(schema.get("type"), str):
         schema["type"] = [schema["type"], "null"]
+    elif "$ref" in schema:
+        schema["anyOf"] = [{"$ref": schema.pop("$ref")}, {"type": "null"}]
 
 
 TEXT_SCHEMA = {"type": ["string", "number", "boolean"]}

@@ -131,9 +131,9 @@ def _at(rest: Any, path: Path) -> Any:
         if not isinstance(rest, dict | list):
             return None
         try:
-            rest = rest[step]  # type: ignore[index]  a step that does not fit leads nowhere
+            rest = cast("Any", rest)[step]
         except (LookupError, TypeError):
-            return None
+            return None  # a step that does not fit leads nowhere
     return rest
 
 

@@ -11,7 +11,9 @@ from tidegate.compiler import compile_document, compile_policy
 from tidegate.policy.load import load_policy
 
 odd = st.recursive(
-    st.sampled_from(["", "a", "0", "1", "5/min", "0/min", "unlimited", "5/min; 9/h", "a*b", "strict"])
+    st.sampled_from(
+        ["", "a", "0", "1", "5/min", "0/min", "unlimited", "5/min; 9/h", "a*b", "strict"]
+    )
     | st.none()
     | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tidegate.errors import ConfigError
 from tidegate.policy.load import LoadResult, load_policy
-from tidegate.policy.problems import Problem
+
+if TYPE_CHECKING:
+    from tidegate.policy.problems import Problem
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -116,8 +119,14 @@ domains:
     shop, acme = "domains.shop", "domains.shop.tenants.acme"
     assert told == [
         (4, 5, f"{shop}.tenantkey", 'unknown field "tenantkey"', 'did you mean "tenant_key"?'),
-        (7, 16, f"{shop}.limits[0].rate", 'rate "1m/min": "m" is no multiplier', "did you mean 1M?"),
-        (8, 9, f"{shop}.limits[0].algoritm", 'unknown field "algoritm"', 'did you mean "algorithm"?'),
+        (
+            7, 16, f"{shop}.limits[0].rate", 'rate "1m/min": "m" is no multiplier',
+            "did you mean 1M?",
+        ),
+        (
+            8, 9, f"{shop}.limits[0].algoritm", 'unknown field "algoritm"',
+            'did you mean "algorithm"?',
+        ),
         (
             9, 13, f"{shop}.limits[1].id", 'the id "search" stands twice',
             "limits[0] has it: an id names one counter, so choose another",
@@ -168,7 +177,10 @@ def test_one_mistake_makes_no_others() -> None:
 
 
 def test_places_stay_right_behind_an_item_that_cannot_be_read() -> None:
-    text = "version: 1\ndomains:\n  a:\n    limits:\n      - 5\n      - {id: b, rate: 5/s, preset: strict, burst: 2}\n"
+    text = (
+        "version: 1\ndomains:\n  a:\n    limits:\n"
+        "      - 5\n      - {id: b, rate: 5/s, preset: strict, burst: 2}\n"
+    )
     assert [(one.line, one.column, one.path) for one in load_policy(text).problems] == [
         (5, 9, "domains.a.limits[0]"),
         (6, 28, "domains.a.limits[1].preset"),
@@ -271,7 +283,9 @@ def test_words_of_the_contract_are_accepted(line: str) -> None:
         (("per: [ip]",), '"rate" is missing'),
     ],
 )
-def test_what_does_not_go_together_in_a_limit_is_an_error(lines: tuple[str, ...], message: str) -> None:
+def test_what_does_not_go_together_in_a_limit_is_an_error(
+    lines: tuple[str, ...], message: str
+) -> None:
     problems = load_policy(limit(*lines)).errors
     assert len(problems) == 1, problems
     assert message in problems[0].message
@@ -314,7 +328,9 @@ def test_a_domain_has_a_name_and_a_file_a_version() -> None:
         (f"{{regex: {'a' * 1001}}}", "longer than 1000", ""),
     ],
 )
-def test_a_matcher_that_cannot_be_is_told_with_its_fix(written: str, message: str, hint: str) -> None:
+def test_a_matcher_that_cannot_be_is_told_with_its_fix(
+    written: str, message: str, hint: str
+) -> None:
     problem = only(limit("rate: 1/s", f"when: {{route: {written}}}"))
     assert message in problem.message
     assert hint in problem.hint
@@ -341,7 +357,12 @@ def test_the_regex_check_that_is_given_is_used() -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["2026-12-31T00:00:00Z", "2026-12-31 00:00+01:00", "2026-12-31t23:59:59.999999-05:00", "1970-01-01T00:00Z"],
+    [
+        "2026-12-31T00:00:00Z",
+        "2026-12-31 00:00+01:00",
+        "2026-12-31t23:59:59.999999-05:00",
+        "1970-01-01T00:00Z",
+    ],
 )
 def test_a_moment_has_a_zone(written: str) -> None:
     tail = f"    tenants: {{a: {{overrides: [{{limit: search, rate: 1/s, until: {written}}}]}}}}\n"
@@ -363,7 +384,9 @@ def test_a_moment_has_a_zone(written: str) -> None:
     ],
 )
 def test_a_moment_that_cannot_be_placed_is_refused(written: str, message: str) -> None:
-    tail = f"    tenants: {{a: {{overrides: [{{limit: search, rate: 1/s, until: '{written}'}}]}}}}\n"
+    tail = (
+        f"    tenants: {{a: {{overrides: [{{limit: search, rate: 1/s, until: '{written}'}}]}}}}\n"
+    )
     assert message in only(BASE + tail).message
 
 
@@ -423,20 +446,31 @@ def test_numbers_of_plans_and_overrides_fit_their_limit(amount: str, message: st
 
 
 def test_an_override_is_checked_on_top_of_its_tenants_plan() -> None:
-    tail = "    plans: {p: {own: {rate: 0/s}}}\n    tenants: {%s: {plan: p, overrides: [{limit: own, burst: 5}]}}\n"
-    assert errors(TENANCY + tail % "t") == ["burst with a rate of 0, which blocks"]
+    tail = (
+        "    plans: {p: {own: {rate: 0/s}}}\n"
+        "    tenants: {t: {plan: p, overrides: [{limit: own, burst: 5}]}}\n"
+    )
+    assert errors(TENANCY + tail) == ["burst with a rate of 0, which blocks"]
 
 
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ("{limit: own, rate: 1/s}, {limit: own, rate: 2/s}", "for the same limit from the same moment"),
         (
-            "{limit: own, rate: 1/s, from: 2026-01-01T00:00:00Z},"
-            "{limit: own, rate: 2/s, from: 2026-01-01T01:00:00+01:00}",
+            "{limit: own, rate: 1/s}, {limit: own, rate: 2/s}",
+            "for the same limit from the same moment",
+        ),
+        (
+            (
+                "{limit: own, rate: 1/s, from: 2026-01-01T00:00Z},"
+                "{limit: own, rate: 2/s, from: 2026-01-01T01:00+01:00}"
+            ),
             "from the same moment",
         ),
-        ("{limit: own, rate: 1/s, id: x}, {limit: two, rate: 0/s, id: x}", 'the id "x" stands twice'),
+        (
+            "{limit: own, rate: 1/s, id: x}, {limit: two, rate: 0/s, id: x}",
+            'the id "x" stands twice',
+        ),
         (
             "{limit: own, rate: 1/s, from: 2026-01-02T00:00:00Z, until: 2026-01-02T00:00:00Z}",
             "ends before it begins",
@@ -465,7 +499,10 @@ def test_overrides_of_one_limit_may_follow_each_other() -> None:
         (("per: [ip, user, org]", "rate: 5/min"), 'leaving out "user" or "org"'),
         (("rate: 20k/min", "algorithm: sliding_log"), "takes up to 320,000 bytes"),
         (("rate: 100/min; 50/h",), "100/min can never be used up"),
-        (("rate: 5/min", "counts: tokens", "preset: strict"), "a cost of 2 tokens or more can never"),
+        (
+            ("rate: 5/min", "counts: tokens", "preset: strict"),
+            "a cost of 2 tokens or more can never",
+        ),
     ],
 )
 def test_what_is_probably_not_meant_is_a_warning(lines: tuple[str, ...], message: str) -> None:
@@ -513,13 +550,42 @@ def test_a_mutilated_file_gives_problems_and_never_a_traceback(seed: int) -> Non
     chance = random.Random(seed)
     text = (EXAMPLES / "shop.yaml").read_text()
     text = "\n".join(line for line in text.splitlines() if not line.strip().startswith("#"))
-    strange = ["{", "}", "[", "]", ":", "- ", "&a ", "*a", "!", "'", '"', "\t", "\x00", "é", "0", "\n", "  ", "null", "|", ">", "%", "<<: ", ", ", "~"]
+    strange = [
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        "- ",
+        "&a ",
+        "*a",
+        "!",
+        "'",
+        '"',
+        "\t",
+        "\x00",
+        "é",
+        "0",
+        "\n",
+        "  ",
+        "null",
+        "|",
+        ">",
+        "%",
+        "<<: ",
+        ", ",
+        "~",
+    ]
     for _ in range(40):
         changed = text
         for _ in range(chance.randint(1, 6)):
             at = chance.randrange(len(changed))
             end = at + chance.choice([0, 1, 1, 5, 40])
-            changed = changed[:at] + chance.choice(["", chance.choice(strange), changed[at:end] * 2]) + changed[end:]
+            changed = (
+                changed[:at]
+                + chance.choice(["", chance.choice(strange), changed[at:end] * 2])
+                + changed[end:]
+            )
         result = load_policy(changed)
         assert (result.document is None) == bool(result.errors)
         for problem in result.problems:

@@ -23,7 +23,21 @@ def refused(text: str) -> Syntax:
 
 @pytest.mark.parametrize(
     "word",
-    ["0123", "no", "Yes", "12:30", "1e3", "0x1F", "~", "null", "1_000", "2026-01-01", ".inf", "=", "é"],
+    [
+        "0123",
+        "no",
+        "Yes",
+        "12:30",
+        "1e3",
+        "0x1F",
+        "~",
+        "null",
+        "1_000",
+        "2026-01-01",
+        ".inf",
+        "=",
+        "é",
+    ],
 )
 def test_keys_and_values_are_the_text_as_written(word: str) -> None:
     assert read(f"{word}: {word}").value == {word: word}
@@ -73,7 +87,9 @@ def test_deep_nesting_is_refused(text: str) -> None:
     assert "deep" in finding.message
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000 + "a", "{a: " * 100_000, "? " * 9999])
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "- " * 100_000 + "a", "{a: " * 100_000, "? " * 9999]
+)
 def test_very_deep_nesting_is_refused_and_breaks_no_stack(text: str) -> None:
     assert "nesting" in refused(text).message
 
