@@ -117,6 +117,14 @@ pub struct Decision<'r> {
     pub limits: SmallVec<[LimitReport<'r>; 4]>,
 }
 
+impl Decision<'_> {
+    /// The limit that binds among some of those met, given by their places in
+    /// [`Decision::limits`], by the same rule as [`Decision::binding`].
+    pub fn binding_among(&self, places: impl IntoIterator<Item = usize>) -> Option<usize> {
+        binding(&self.limits, places)
+    }
+}
+
 /// Answers a planned request from its outcomes, which stand in the order of
 /// [`Plan::asked`]; `None` where the store could not be asked.
 pub fn conclude<'r>(plan: &Plan<'r>, outcomes: Option<&[Outcome]>) -> Decision<'r> {
@@ -164,7 +172,7 @@ fn report<'r>(
 }
 
 fn decide(limits: SmallVec<[LimitReport<'_>; 4]>, is_degraded: bool) -> Decision<'_> {
-    let binding = binding(&limits);
+    let binding = binding(&limits, 0..limits.len());
     let denying = binding.map(|at| &limits[at]).filter(|report| report.denies());
     Decision {
         allowed: denying.is_none(),
@@ -177,10 +185,13 @@ fn decide(limits: SmallVec<[LimitReport<'_>; 4]>, is_degraded: bool) -> Decision
 }
 
 /// The denying limit that frees last, else the one with the least remaining / limit.
-fn binding(limits: &[LimitReport<'_>]) -> Option<usize> {
+fn binding(
+    limits: &[LimitReport<'_>],
+    places: impl IntoIterator<Item = usize>,
+) -> Option<usize> {
     let mut best: Option<usize> = None;
-    for (at, report) in limits.iter().enumerate() {
-        if best.is_none_or(|other| binds_before(report, &limits[other])) {
+    for at in places {
+        if best.is_none_or(|other| binds_before(&limits[at], &limits[other])) {
             best = Some(at);
         }
     }
