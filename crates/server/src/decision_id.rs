@@ -37,7 +37,7 @@ impl DecisionId {
     }
 }
 
-/// SplitMix64: each thread walks its own sequence from a random start. Ids must differ, not be
+/// `SplitMix64`: each thread walks its own sequence from a random start. Ids must differ, not be
 /// secret.
 fn random() -> u64 {
     STATE.with(|state| {

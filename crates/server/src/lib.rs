@@ -1,15 +1,23 @@
 //! The doors on the hot path: what listens, what answers, and the threads that carry it.
 
+pub mod access;
 mod decision_id;
 pub mod drain;
 pub mod grpc;
+pub mod headers;
+pub mod http;
+pub mod json;
 pub mod metrics;
 pub mod node;
 pub mod pipeline;
+pub mod problem;
+pub mod server;
 pub mod store;
 pub mod workers;
 
 pub use decision_id::DecisionId;
+pub use headers::HeaderProfile;
 pub use node::{Node, Readiness, Reloads};
 pub use pipeline::{Answer, Ask, Refused};
+pub use server::{Server, ServerOptions, StartError};
 pub use store::Store;

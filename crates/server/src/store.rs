@@ -3,6 +3,8 @@
 use tidegate_core::Plan;
 use tidegate_counters::{MemoryStore, Outcomes};
 
+use crate::metrics::{Kind, Page};
+
 /// Where the counters live.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -26,6 +28,26 @@ impl Store {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Memory(_) => "memory",
+        }
+    }
+
+    /// What is wrong with it, if anything.
+    pub const fn error(&self) -> Option<String> {
+        match self {
+            Self::Memory(_) => None,
+        }
+    }
+
+    /// What the store counts about itself.
+    pub(crate) fn metrics(&self, page: &mut Page) {
+        match self {
+            Self::Memory(memory) => {
+                let help = "Counters held in memory.";
+                page.single("tidegate_counters", Kind::Gauge, help, memory.counters());
+                let name = "tidegate_folded_decisions_total";
+                let help = "Decisions on shared counters, because the store is full.";
+                page.single(name, Kind::Counter, help, memory.folded());
+            }
         }
     }
 

@@ -1,3 +1,7 @@
 //! The gRPC door.
 
+pub mod health;
+pub mod rls;
+pub mod services;
 pub mod transport;
+pub mod wire;

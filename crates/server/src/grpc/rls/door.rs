@@ -1,0 +1,165 @@
+//! From a call to an ask, and from the answer to a message.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use smallvec::SmallVec;
+use tidegate_core::units::MAX;
+use tidegate_core::{Descriptor, Verb};
+
+use super::request::{RateLimitDescriptor, RateLimitRequest};
+use super::response::encode;
+use super::units::LARGEST_UNIT;
+use crate::access::AdminToken;
+use crate::grpc::transport::{Code, Message, Status};
+use crate::headers::HeaderProfile;
+use crate::node::Node;
+use crate::pipeline::{Ask, Refused};
+
+/// Descriptors that one request may bring.
+const MOST_DESCRIPTORS: usize = 1000;
+/// The entry that names the kind of its descriptor's hits.
+const COUNTS: &[u8] = b"counts";
+const REQUESTS: &[u8] = b"requests";
+
+/// How this door answers.
+#[derive(Clone, Debug, Default)]
+pub struct RateLimitDoor {
+    /// Which headers a client is sent.
+    pub profile: HeaderProfile,
+    /// Who may give back.
+    pub admin: AdminToken,
+}
+
+/// Answers at once, on a store that can.
+#[inline]
+pub fn answer_now(
+    node: &Node,
+    door: &RateLimitDoor,
+    message: &[u8],
+    metadata: &HeaderMap,
+) -> Result<Message, Status> {
+    let request = decode(door, message, metadata)?;
+    let parts = Parts::of(&request);
+    let descriptors = parts.descriptors(&request);
+    let ask = Ask::Described { domain: request.domain, descriptors: &descriptors };
+    node.decide_now(&ask, |answer| encode(answer, descriptors.len(), door.profile))
+        .map_err(|refused| status(&refused))
+}
+
+/// Answers once the store has.
+pub async fn answer_later(
+    node: &Node,
+    door: &RateLimitDoor,
+    message: Bytes,
+    metadata: HeaderMap,
+) -> Result<Message, Status> {
+    let request = decode(door, &message, &metadata)?;
+    let parts = Parts::of(&request);
+    let descriptors = parts.descriptors(&request);
+    let ask = Ask::Described { domain: request.domain, descriptors: &descriptors };
+    node.decide(&ask, |answer| encode(answer, descriptors.len(), door.profile))
+        .await
+        .map_err(|refused| status(&refused))
+}
+
+#[inline]
+fn decode<'a>(
+    door: &RateLimitDoor,
+    message: &'a [u8],
+    metadata: &HeaderMap,
+) -> Result<RateLimitRequest<'a>, Status> {
+    let request = RateLimitRequest::decode(message)
+        .map_err(|_| Status::internal("the message is no RateLimitRequest"))?;
+    if request.domain.is_empty() {
+        return Err(Status::invalid_argument("domain is empty; name one of the policy's domains"));
+    }
+    if request.descriptors.is_empty() {
+        return Err(Status::invalid_argument("no descriptors; send at least one"));
+    }
+    if request.descriptors.len() > MOST_DESCRIPTORS {
+        let count = request.descriptors.len();
+        let text = format!("{count} descriptors; at most {MOST_DESCRIPTORS} are served");
+        return Err(Status::invalid_argument(text));
+    }
+    for descriptor in &request.descriptors {
+        check(door, descriptor, metadata)?;
+    }
+    Ok(request)
+}
+
+#[inline]
+fn check(
+    door: &RateLimitDoor,
+    descriptor: &RateLimitDescriptor,
+    metadata: &HeaderMap,
+) -> Result<(), Status> {
+    if let Some(unit) = descriptor.override_unit
+        && !(1..=LARGEST_UNIT).contains(&unit)
+    {
+        let text = format!("limit.unit {unit} is no unit; send 1 (SECOND) to {LARGEST_UNIT}");
+        return Err(Status::invalid_argument(text));
+    }
+    if descriptor.is_negative_hits
+        && let Err(denied) = door.admin.check(metadata)
+    {
+        let text = format!("is_negative_hits needs the admin token: {}", denied.advice());
+        return Err(Status::new(Code::PermissionDenied, text));
+    }
+    Ok(())
+}
+
+/// The one kind that a descriptor's hits are of, and how many they are.
+type Cost<'a> = [(&'a [u8], u64); 1];
+
+/// What descriptors borrow besides the request.
+struct Parts<'a> {
+    costs: SmallVec<[Cost<'a>; 2]>,
+    // Entries without `counts`, for descriptors that have it; rare, so kept apart.
+    filtered: Vec<Vec<(&'a [u8], &'a [u8])>>,
+}
+
+impl<'a> Parts<'a> {
+    #[inline]
+    fn of(request: &RateLimitRequest<'a>) -> Self {
+        let mut parts = Self { costs: SmallVec::new(), filtered: Vec::new() };
+        for descriptor in &request.descriptors {
+            let entries = request.entries(descriptor);
+            let kind = entries.iter().find(|(key, _)| *key == COUNTS).map(|(_, kind)| *kind);
+            // One above the most that any limit holds stands for everything above.
+            let hits = request.hits(descriptor).min(MAX + 1);
+            parts.costs.push([(kind.unwrap_or(REQUESTS), hits)]);
+            if kind.is_some() {
+                let others = entries.iter().copied().filter(|(key, _)| *key != COUNTS);
+                parts.filtered.push(others.collect());
+            }
+        }
+        parts
+    }
+
+    #[inline]
+    fn descriptors<'s>(&'s self, request: &'s RateLimitRequest<'a>) -> Descriptors<'s> {
+        let mut filtered = self.filtered.iter();
+        let pairs = request.descriptors.iter().zip(&self.costs);
+        let describe = |(descriptor, costs): (&'s RateLimitDescriptor, &'s Cost<'a>)| {
+            let entries = request.entries(descriptor);
+            let has_counts = entries.iter().any(|(key, _)| *key == COUNTS);
+            let entries = match has_counts.then(|| filtered.next()).flatten() {
+                Some(others) => others,
+                None => entries,
+            };
+            let verb = if descriptor.is_negative_hits { Verb::Refund } else { Verb::Hit };
+            Descriptor { entries, costs, verb }
+        };
+        pairs.map(describe).collect()
+    }
+}
+
+type Descriptors<'s> = SmallVec<[Descriptor<'s>; 2]>;
+
+fn status(refused: &Refused) -> Status {
+    match refused {
+        Refused::NotReady | Refused::Store(_) => Status::unavailable(refused.to_string()),
+        Refused::Request(_) => Status::invalid_argument(refused.to_string()),
+        Refused::MustWait => Status::internal(refused.to_string()),
+    }
+}

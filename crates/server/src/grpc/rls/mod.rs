@@ -1,0 +1,17 @@
+//! `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`, API 1.40.
+//!
+//! - Hits: a descriptor's own beat the request's; the request's 0 is unset and means 1, a
+//!   descriptor's 0 is a look. Hits above 2^53 - 1 are more than any limit holds, so denied.
+//! - An entry `counts` names the kind that the descriptor's hits are of (`requests` without it);
+//!   it is never part of a key.
+//! - `is_negative_hits` gives back, with the admin token in the call's `authorization`.
+//! - `limit` (a limit brought by the caller) is checked and then not used: the policy decides.
+
+mod door;
+mod request;
+mod response;
+mod units;
+
+pub use door::{RateLimitDoor, answer_later, answer_now};
+pub use request::{RateLimitDescriptor, RateLimitRequest};
+pub use response::encode;

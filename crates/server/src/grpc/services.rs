@@ -1,0 +1,71 @@
+//! The methods that the gRPC port serves, by path.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::health;
+use super::rls::{self, RateLimitDoor};
+use super::transport::{Call, Message, Reply, Service, Status};
+use crate::node::Node;
+
+/// The services on one worker's thread.
+#[derive(Debug)]
+pub struct Services {
+    node: Arc<Node>,
+    door: Arc<RateLimitDoor>,
+}
+
+/// What can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// `envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit`.
+    ShouldRateLimit,
+    /// `grpc.health.v1.Health/Check`.
+    HealthCheck,
+    /// `grpc.health.v1.Health/Watch`.
+    HealthWatch,
+}
+
+impl Services {
+    /// Services that ask this node.
+    pub fn new(node: Arc<Node>, door: Arc<RateLimitDoor>) -> Self {
+        Self { node, door }
+    }
+}
+
+impl Service for Services {
+    type Method = Method;
+    type Later = Pin<Box<dyn Future<Output = Result<Message, Status>>>>;
+
+    #[inline]
+    fn method(&self, path: &str) -> Option<Method> {
+        match path {
+            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => {
+                Some(Method::ShouldRateLimit)
+            }
+            "/grpc.health.v1.Health/Check" => Some(Method::HealthCheck),
+            "/grpc.health.v1.Health/Watch" => Some(Method::HealthWatch),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn call(&self, method: Method, call: Call) -> Reply<Self::Later> {
+        match method {
+            Method::ShouldRateLimit if self.node.is_immediate() => {
+                Reply::Ready(rls::answer_now(&self.node, &self.door, &call.message, &call.metadata))
+            }
+            Method::ShouldRateLimit => {
+                let (node, door) = (Arc::clone(&self.node), Arc::clone(&self.door));
+                Reply::Later(Box::pin(async move {
+                    rls::answer_later(&node, &door, call.message, call.metadata).await
+                }))
+            }
+            Method::HealthCheck => Reply::Ready(health::check(&self.node, &call.message)),
+            Method::HealthWatch => match health::watch(&self.node, &call.message) {
+                Ok(messages) => Reply::Stream(messages),
+                Err(status) => Reply::Ready(Err(status)),
+            },
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `POST /v1/check` and `POST /v1/peek`: one decision or many. A denial is no error: 200.
+
+use hyper::body::Incoming;
+use hyper::header::{HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use hyper::{HeaderMap, Request, StatusCode};
+
+use super::answer::{Answered, error, json, refused};
+use super::body;
+use super::connection::HttpDoor;
+use super::document::Json;
+use super::question::{Form, Question, Questions, questions};
+use crate::access::Denied;
+use crate::headers;
+use crate::json::{put_decision, put_text};
+use crate::pipeline::{Ask, Refused};
+
+/// Charges, or gives back.
+pub async fn check(door: &HttpDoor, request: Request<Incoming>) -> Answered {
+    decide(door, request, Form::Check).await
+}
+
+/// Looks.
+pub async fn peek(door: &HttpDoor, request: Request<Incoming>) -> Answered {
+    decide(door, request, Form::Peek).await
+}
+
+/// Passes holders of the admin token.
+///
+/// # Errors
+/// The answer to others.
+pub fn admit(door: &HttpDoor, headers: &HeaderMap, what: &str) -> Result<(), Box<Answered>> {
+    let Err(denied) = door.rate_limit.admin.check(headers) else { return Ok(()) };
+    let detail = format!("{what}: {}", denied.advice());
+    if denied != Denied::Missing {
+        return Err(Box::new(error(StatusCode::FORBIDDEN, &detail)));
+    }
+    let mut response = error(StatusCode::UNAUTHORIZED, &detail);
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    Err(Box::new(response))
+}
+
+async fn decide(door: &HttpDoor, request: Request<Incoming>, form: Form) -> Answered {
+    let (head, body) = request.into_parts();
+    let document = match body::read(&head.headers, body).await {
+        Ok(document) => document,
+        Err(response) => return *response,
+    };
+    let document = match Json::parse(&document) {
+        Ok(document) => document,
+        Err(detail) => return error(StatusCode::BAD_REQUEST, &detail),
+    };
+    let questions = match questions(&document, form) {
+        Ok(questions) => questions,
+        Err(detail) => return error(StatusCode::BAD_REQUEST, &detail),
+    };
+    if questions.has_refund()
+        && let Err(response) = admit(door, &head.headers, "a refund needs the admin token")
+    {
+        return *response;
+    }
+    match questions {
+        Questions::One(question) => decide_one(door, &question).await,
+        Questions::Many(questions) => decide_many(door, &questions).await,
+    }
+}
+
+async fn decide_one(door: &HttpDoor, question: &Question<'_>) -> Answered {
+    let mut document = Vec::with_capacity(512);
+    let mut told = HeaderMap::new();
+    match decide_into(door, question, &mut document, Some(&mut told)).await {
+        Ok(()) => {
+            let mut response = json(StatusCode::OK, document);
+            response.headers_mut().extend(told);
+            response
+        }
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+/// One after another, so that later ones see what earlier ones took. One that cannot be decided
+/// says so in its place.
+async fn decide_many(door: &HttpDoor, questions: &[Question<'_>]) -> Answered {
+    let mut document = Vec::with_capacity(512 * questions.len().min(64));
+    document.extend_from_slice(b"{\"decisions\":[");
+    for (at, question) in questions.iter().enumerate() {
+        if at > 0 {
+            document.push(b',');
+        }
+        match decide_into(door, question, &mut document, None).await {
+            Ok(()) => {}
+            Err(Refused::Request(problem)) => {
+                document.extend_from_slice(b"{\"error\":");
+                put_text(&mut document, &problem.to_string());
+                document.push(b'}');
+            }
+            Err(refusal) => return refused(&refusal),
+        }
+    }
+    document.extend_from_slice(b"]}");
+    json(StatusCode::OK, document)
+}
+
+async fn decide_into(
+    door: &HttpDoor,
+    question: &Question<'_>,
+    document: &mut Vec<u8>,
+    told: Option<&mut HeaderMap>,
+) -> Result<(), Refused> {
+    let descriptors = question.descriptors();
+    let ask = Ask::Described { domain: question.domain.as_bytes(), descriptors: &descriptors };
+    let decided = door.node.decide(&ask, |answer| {
+        put_decision(document, answer, &answer.id());
+        if let Some(told) = told {
+            headers::each(door.rate_limit.profile, answer, |name, value| {
+                if let Ok(value) = HeaderValue::from_bytes(value) {
+                    told.insert(HeaderName::from_static(name), value);
+                }
+            });
+        }
+    });
+    decided.await
+}

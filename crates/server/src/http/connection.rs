@@ -1,0 +1,105 @@
+//! One HTTP/1.1 connection: its limits, its requests one after another, its end at the drain.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+
+use super::answer::{Answered, error};
+use super::router;
+use crate::drain::Drain;
+use crate::grpc::rls::RateLimitDoor;
+use crate::grpc::transport;
+use crate::node::Node;
+
+/// For a request's head, and for the silence between two requests.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_HEAD: usize = 64 << 10;
+
+/// What the HTTP door serves with on one worker's thread.
+#[derive(Debug)]
+pub struct HttpDoor {
+    /// Who decides.
+    pub node: Arc<Node>,
+    /// What both doors answer by: headers, the admin token.
+    pub rate_limit: Arc<RateLimitDoor>,
+    /// Totals of this door, over all workers.
+    pub stats: Arc<HttpStats>,
+    /// Totals of the gRPC door, for the metrics page.
+    pub grpc_stats: Arc<transport::Stats>,
+    /// The end of service.
+    pub drain: Drain,
+}
+
+/// Running totals over all workers; they order nothing else: `Relaxed`.
+#[derive(Debug, Default)]
+pub struct HttpStats {
+    /// Connections taken.
+    pub opened: AtomicU64,
+    /// Connections ended.
+    pub closed: AtomicU64,
+    /// Requests whose handling panicked: each is a bug of ours.
+    pub panics: AtomicU64,
+}
+
+/// Counts a connection for as long as it lives.
+struct Open(Arc<HttpStats>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.closed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl HttpDoor {
+    /// Serves one connection until the peer leaves, is too slow, or the drain asks it to.
+    pub async fn serve(self: Rc<Self>, socket: TcpStream) {
+        self.stats.opened.fetch_add(1, Ordering::Relaxed);
+        let _open = Open(Arc::clone(&self.stats));
+        let door = Rc::clone(&self);
+        let service = service_fn(move |request| {
+            let door = Rc::clone(&door);
+            async move { Ok::<_, Infallible>(door.answer(request).await) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_header_size(MAX_HEAD)
+            .serve_connection(TokioIo::new(socket), service);
+        let mut connection = pin!(connection);
+        tokio::select! {
+            // How a connection ended concerns its peer alone.
+            _ = &mut connection => {}
+            () = self.drain.clone().started() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.await;
+            }
+        }
+    }
+
+    /// A panic costs one request, not the connection.
+    async fn answer(&self, request: Request<Incoming>) -> Answered {
+        let mut answer = pin!(router::route(self, request));
+        poll_fn(|cx| {
+            let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)));
+            polled.unwrap_or_else(|_| {
+                self.stats.panics.fetch_add(1, Ordering::Relaxed);
+                let detail = "a bug in the server; its log holds the place";
+                Poll::Ready(error(StatusCode::INTERNAL_SERVER_ERROR, detail))
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,89 @@
+//! `GET /metrics`: what was counted, as Prometheus reads it. Labels are names from the policy,
+//! never a tenant or a key, so their number is bounded.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hyper::StatusCode;
+
+use super::answer::{Answered, body};
+use super::connection::HttpDoor;
+use crate::metrics::{Kind, Page};
+use crate::node::Node;
+
+/// The page.
+pub fn page(door: &HttpDoor) -> Answered {
+    let mut page = Page::default();
+    decisions(&mut page, &door.node);
+    store(&mut page, &door.node);
+    policy(&mut page, &door.node);
+    doors(&mut page, door);
+    body(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page.finish().into_bytes())
+}
+
+fn decisions(page: &mut Page, node: &Node) {
+    let name = "tidegate_decisions_total";
+    page.metric(name, Kind::Counter, "Requests decided; domain=\"other\" has no limits.");
+    for (domain, totals) in node.metrics().by_domain() {
+        page.sample(name, &[("domain", &domain), ("result", "allowed")], totals.allowed);
+        page.sample(name, &[("domain", &domain), ("result", "denied")], totals.denied);
+    }
+    let name = "tidegate_limit_decisions_total";
+    page.metric(name, Kind::Counter, "What each limit said of the requests that it met.");
+    for ((domain, limit), totals) in node.metrics().by_limit() {
+        let results = [
+            ("allowed", totals.allowed),
+            ("denied", totals.denied),
+            ("shadow_denied", totals.shadow_denied),
+        ];
+        for (result, total) in results {
+            let labels = [("domain", &*domain), ("limit", &*limit), ("result", result)];
+            page.sample(name, &labels, total);
+        }
+    }
+}
+
+fn store(page: &mut Page, node: &Node) {
+    let name = "tidegate_degraded_decisions_total";
+    page.metric(name, Kind::Counter, "Decisions by on_store_failure, by what the store did.");
+    for (reason, total) in node.metrics().degraded() {
+        page.sample(name, &[("reason", reason)], total);
+    }
+    node.store().metrics(page);
+}
+
+fn policy(page: &mut Page, node: &Node) {
+    let reloads = node.reloads();
+    let name = "tidegate_policy_info";
+    page.metric(name, Kind::Gauge, "The revision in force.");
+    if let Some(revision) = node.revision() {
+        page.sample(name, &[("revision", &revision)], 1);
+        let age_us = node.clock().now_us().saturating_sub(reloads.loaded_at_us);
+        let help = "Seconds since the policy in force was loaded.";
+        page.single("tidegate_policy_age_seconds", Kind::Gauge, help, age_us / 1_000_000);
+    }
+    let help = "Policies that were refused; the one in force stayed.";
+    page.single("tidegate_policy_reload_failures_total", Kind::Counter, help, reloads.failures);
+    let is_ready = u8::from(node.readiness().is_ready());
+    page.single("tidegate_ready", Kind::Gauge, "1 if requests should come.", is_ready);
+}
+
+fn doors(page: &mut Page, door: &HttpDoor) {
+    // Totals that order nothing else: Relaxed.
+    let get = |total: &AtomicU64| total.load(Ordering::Relaxed);
+    let (grpc, http) = (&door.grpc_stats, &door.stats);
+    let name = "tidegate_connections";
+    page.metric(name, Kind::Gauge, "Connections open now.");
+    page.sample(name, &[("door", "grpc")], grpc.open());
+    let open = get(&http.opened).saturating_sub(get(&http.closed));
+    page.sample(name, &[("door", "http")], open);
+    let name = "tidegate_panics_total";
+    page.metric(name, Kind::Counter, "Requests whose handling panicked: bugs.");
+    page.sample(name, &[("door", "grpc")], get(&grpc.panics));
+    page.sample(name, &[("door", "http")], get(&http.panics));
+    let name = "tidegate_grpc_refused_total";
+    page.metric(name, Kind::Counter, "gRPC requests that were malformed, unknown or too late.");
+    page.sample(name, &[], get(&grpc.refused));
+    let name = "tidegate_grpc_cancelled_total";
+    page.metric(name, Kind::Counter, "gRPC requests that the client took back.");
+    page.sample(name, &[], get(&grpc.cancelled));
+}

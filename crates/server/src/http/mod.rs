@@ -1,0 +1,15 @@
+//! The HTTP door: decisions as JSON, probes, metrics.
+
+mod answer;
+mod body;
+mod check;
+mod connection;
+mod document;
+mod metrics;
+mod probes;
+mod question;
+mod reset;
+mod router;
+mod suggest;
+
+pub use connection::{HttpDoor, HttpStats};

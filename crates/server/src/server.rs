@@ -1,0 +1,188 @@
+//! Both doors on one set of workers: start, addresses, drain.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{io, thread};
+
+use crate::access::AdminToken;
+use crate::drain::{self, Drain, DrainHandle};
+use crate::grpc::rls::RateLimitDoor;
+use crate::grpc::services::Services;
+use crate::grpc::transport;
+use crate::headers::HeaderProfile;
+use crate::http::{HttpDoor, HttpStats};
+use crate::node::Node;
+use crate::workers::{self, BindError, Serve, Workers};
+
+/// Where to listen and how to answer.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where HTTP is served; port 0 takes a free one.
+    pub http: SocketAddr,
+    /// Where gRPC is served; port 0 takes a free one.
+    pub grpc: SocketAddr,
+    /// Threads that serve.
+    pub workers: usize,
+    /// Connections open at once, both doors together.
+    pub max_connections: usize,
+    /// Which headers clients are sent.
+    pub header_profile: HeaderProfile,
+    /// Who may reset and refund over the network; none: nobody.
+    pub admin_token: Option<String>,
+    /// How long "not ready" is told before connections are asked to leave.
+    pub drain_notice: Duration,
+    /// How long requests in flight may then take.
+    pub drain_limit: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            http: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            grpc: SocketAddr::from(([127, 0, 0, 1], 8081)),
+            workers: 1,
+            max_connections: 10_000,
+            header_profile: HeaderProfile::default(),
+            admin_token: None,
+            drain_notice: Duration::from_millis(100),
+            drain_limit: Duration::from_secs(9),
+        }
+    }
+}
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("the {door} door: {source}")]
+    Bind {
+        /// HTTP or gRPC.
+        door: &'static str,
+        /// Which address, and what to do.
+        source: BindError,
+    },
+    /// The system gave no threads or event queues.
+    #[error("cannot start the worker threads: {0}")]
+    Threads(#[from] io::Error),
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    node: Arc<Node>,
+    workers: Workers,
+    drain: DrainHandle,
+    notice: Duration,
+    http: SocketAddr,
+    grpc: SocketAddr,
+}
+
+impl Server {
+    /// Opens both ports and serves this node there. The node may have no policy yet: it is then
+    /// not ready, and says so.
+    ///
+    /// # Errors
+    /// An address that cannot be listened on, or no threads.
+    pub fn start(node: Arc<Node>, options: &ServerOptions) -> Result<Self, StartError> {
+        let bind = |door, address| {
+            workers::bind(address).map_err(|source| StartError::Bind { door, source })
+        };
+        let (http, grpc) = (bind("HTTP", options.http)?, bind("gRPC", options.grpc)?);
+        let (http_address, grpc_address) = (http.local_addr()?, grpc.local_addr()?);
+        let (handle, drain) = drain::drain();
+        let limits = workers::Options {
+            workers: options.workers,
+            max_connections: options.max_connections,
+            drain_limit: options.drain_limit,
+        };
+        let doors = Doors::new(Arc::clone(&node), options, drain.clone());
+        let workers = Workers::start(&limits, vec![http, grpc], &drain, move |_| doors.open())?;
+        Ok(Self {
+            node,
+            workers,
+            drain: handle,
+            notice: options.drain_notice,
+            http: http_address,
+            grpc: grpc_address,
+        })
+    }
+
+    /// Where HTTP is served.
+    pub const fn http_address(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// Where gRPC is served.
+    pub const fn grpc_address(&self) -> SocketAddr {
+        self.grpc
+    }
+
+    /// The node that answers here.
+    pub const fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Ends service: says "not ready", asks connections to leave, lets requests in flight finish,
+    /// and returns once the threads have ended. Blocks for the notice and the limit at most.
+    pub fn drain(self) {
+        self.node.start_draining();
+        // Health watchers and the next probe learn of it while requests are still taken.
+        thread::sleep(self.notice);
+        self.drain.start();
+        self.workers.join();
+    }
+}
+
+/// What each worker's doors share.
+struct Doors {
+    node: Arc<Node>,
+    rate_limit: Arc<RateLimitDoor>,
+    settings: transport::Settings,
+    grpc_stats: Arc<transport::Stats>,
+    http_stats: Arc<HttpStats>,
+    drain: Drain,
+}
+
+impl Doors {
+    fn new(node: Arc<Node>, options: &ServerOptions, drain: Drain) -> Self {
+        let admin = AdminToken::new(options.admin_token.as_deref());
+        let settings = transport::Settings {
+            // Before the workers cut what is left, so that clients see the stream's end.
+            drain_limit: options.drain_limit.mul_f32(0.9),
+            ..transport::Settings::default()
+        };
+        Self {
+            node,
+            rate_limit: Arc::new(RateLimitDoor { profile: options.header_profile, admin }),
+            settings,
+            grpc_stats: Arc::default(),
+            http_stats: Arc::default(),
+            drain,
+        }
+    }
+
+    /// The doors of one worker, in the order of the listeners.
+    fn open(&self) -> Vec<Serve> {
+        let http = HttpDoor {
+            node: Arc::clone(&self.node),
+            rate_limit: Arc::clone(&self.rate_limit),
+            stats: Arc::clone(&self.http_stats),
+            grpc_stats: Arc::clone(&self.grpc_stats),
+            drain: self.drain.clone(),
+        };
+        let http = std::rc::Rc::new(http);
+        let services = Services::new(Arc::clone(&self.node), Arc::clone(&self.rate_limit));
+        let grpc = transport::Server::new(
+            services,
+            self.settings.clone(),
+            Arc::clone(&self.grpc_stats),
+            self.drain.clone(),
+        );
+        vec![
+            Box::new(move |socket| Box::pin(std::rc::Rc::clone(&http).serve(socket))),
+            Box::new(move |socket| Box::pin(std::rc::Rc::clone(&grpc).serve(socket))),
+        ]
+    }
+}
