@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tidegate._native import Decision
+
 
 class TidegateError(Exception):
     """Root of everything that Tidegate raises about itself; a denial is not among it."""
@@ -52,3 +57,15 @@ class StoreError(TidegateError):
 
 class InternalError(TidegateError):
     """A bug of Tidegate: please report it with the message."""
+
+
+class RateLimitExceeded(Exception):  # noqa: N818  the name that users of such libraries know
+    """A request must not pass: raised by guards alone. It stands apart: a denial is no error.
+
+    Args:
+        decision: What was decided, with each limit and the wait.
+    """
+
+    def __init__(self, decision: Decision) -> None:
+        super().__init__(repr(decision))
+        self.decision = decision

@@ -1,5 +1,7 @@
 //! The time of an engine: its own clock, or a Python callable that stands in for it.
 
+use std::sync::Arc;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tidegate_counters::Clock;
@@ -10,7 +12,7 @@ const LATEST_S: f64 = 9_007_199_254.0;
 /// Where an engine reads the time.
 pub enum Source {
     /// The engine's own clock.
-    Own(Clock),
+    Own(Arc<Clock>),
     /// A callable that gives unix seconds, whole or with a fraction.
     Callable(Py<PyAny>),
 }

@@ -1,7 +1,7 @@
 //! The answer to one request, as Python sees it: a few words now, the rest when somebody looks.
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

@@ -1,67 +1,95 @@
 //! An engine in this process: one store, one clock, and the handles that count in it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tidegate_core::{Identities, Plan, conclude};
-use tidegate_counters::{Clock, MemoryOptions, MemoryStore, Outcomes};
+use tidegate_counters::redis::{RedisOptions, RedisStore};
+use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
 
 use crate::asked::Asked;
 use crate::clock::Source;
 use crate::decision::Decision;
-use crate::errors::guarded;
-use crate::limit::Limit;
-use crate::policy::Policy;
+use crate::errors;
 use crate::rules::Rules;
+use crate::store::Store;
 
 /// What all handles of an engine share.
 pub struct Shared {
-    store: MemoryStore,
+    store: Store,
     source: Source,
-    /// Guards the numbers of limits, which only loading a policy takes.
-    pub identities: Mutex<Identities>,
+    // Guards the numbers of limits, which only loading a policy takes.
+    identities: Mutex<Identities>,
+    /// Relaxed: a flag that closes nothing but this engine's own doors.
+    is_closed: AtomicBool,
 }
 
 impl Shared {
+    fn new(store: Store, source: Source) -> Self {
+        let (identities, is_closed) = (Mutex::default(), AtomicBool::new(false));
+        Self { store, source, identities, is_closed }
+    }
+
+    /// Reads one domain of a snapshot.
+    pub fn load(&self, snapshot: &[u8], domain: &str) -> PyResult<Rules> {
+        Rules::load(snapshot, domain, &mut self.identities.lock())
+    }
+
     /// Unix time in microseconds.
     #[inline]
     pub fn now_us(&self, py: Python<'_>) -> PyResult<u64> {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return Err(errors::config("this limiter is closed; make another one".into()));
+        }
         self.source.now_us(py)
     }
 
     /// Asks the store and concludes.
-    ///
-    /// Memory is asked without detaching: it never waits on anything but a shard's lock, and who
-    /// holds that needs no interpreter to go on.
     #[inline]
     pub fn answer(
         &self,
+        py: Python<'_>,
         rules: &Arc<Rules>,
         plan: &Plan<'_>,
         asked: Asked,
         now_us: u64,
     ) -> PyResult<Decision> {
-        let outcomes = self.ask(plan, now_us);
-        let concluded = conclude(plan, outcomes.as_deref());
-        Ok(Decision::new(rules, &concluded, asked, now_us))
+        let outcomes = self.store.decide(py, plan, now_us)?;
+        Ok(Decision::new(rules, &conclude(plan, outcomes.as_deref()), asked, now_us))
     }
 
-    #[inline]
-    fn ask(&self, plan: &Plan<'_>, now_us: u64) -> Option<Outcomes> {
-        Some(self.store.decide(plan, now_us))
+    /// Asks about many requests in one trip.
+    pub fn answer_many(
+        &self,
+        py: Python<'_>,
+        rules: &Arc<Rules>,
+        plans: &[Plan<'_>],
+        asked: Vec<Asked>,
+        now_us: u64,
+    ) -> PyResult<Vec<Decision>> {
+        let all = self.store.decide_many(py, plans, now_us)?;
+        let each = plans.iter().zip(all).zip(asked);
+        Ok(each
+            .map(|((plan, outcomes), asked)| {
+                Decision::new(rules, &conclude(plan, outcomes.as_deref()), asked, now_us)
+            })
+            .collect())
     }
 
     /// Forgets the counters that a plan meets.
-    pub fn reset(&self, plan: &Plan<'_>) {
-        self.store.reset(plan);
+    pub fn reset(&self, py: Python<'_>, plan: &Plan<'_>) -> PyResult<()> {
+        self.store.reset(py, plan)
     }
 }
 
-/// Counts in this process.
+/// Counts in this process, or for it in a shared store.
 #[pyclass(frozen, module = "tidegate._native")]
 pub struct Engine {
-    shared: Arc<Shared>,
+    pub shared: Arc<Shared>,
+    clock: Arc<Clock>,
 }
 
 #[pymethods]
@@ -70,41 +98,60 @@ impl Engine {
     #[staticmethod]
     #[pyo3(signature = (*, max_counters, clock))]
     fn memory(max_counters: usize, clock: Option<Py<PyAny>>) -> Self {
-        let source = clock.map_or_else(|| Source::Own(Clock::default()), Source::Callable);
-        Self {
-            shared: Arc::new(Shared {
-                store: MemoryStore::new(MemoryOptions { max_counters }),
-                source,
-                identities: Mutex::default(),
-            }),
+        let own = Arc::new(Clock::default());
+        let source = clock.map_or_else(|| Source::Own(Arc::clone(&own)), Source::Callable);
+        let store = Store::Memory(MemoryStore::new(MemoryOptions { max_counters }));
+        Self { shared: Arc::new(Shared::new(store, source)), clock: own }
+    }
+
+    /// An engine on a shared store, which is not asked before the first hit.
+    #[staticmethod]
+    #[pyo3(signature = (url, *, prefix, deadline_us, is_raising))]
+    fn redis(url: &str, prefix: String, deadline_us: u64, is_raising: bool) -> PyResult<Self> {
+        let clock = Arc::new(Clock::default());
+        let mut options = RedisOptions::parse(url).map_err(|error| errors::options(&error))?;
+        options.prefix = prefix;
+        options.deadline = Duration::from_micros(deadline_us);
+        let store = RedisStore::new(options, Arc::clone(&clock))
+            .map_err(|error| errors::options(&error))?;
+        let source = Source::Own(Arc::clone(&clock));
+        let shared = Arc::new(Shared::new(Store::Redis(store, is_raising), source));
+        Ok(Self { shared, clock })
+    }
+
+    /// Ends the answering: handles raise from now on.
+    fn close(&self) {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Holds the engine's own clock at that unix time in microseconds; 0 lets it run. Only in
+    /// builds for tests.
+    #[cfg_attr(not(feature = "fake-clock"), expect(unused_variables))]
+    fn set_clock_us(&self, now_us: u64) -> PyResult<()> {
+        #[cfg(feature = "fake-clock")]
+        {
+            self.clock.set_us(now_us);
+            Ok(())
+        }
+        #[cfg(not(feature = "fake-clock"))]
+        Err(errors::no_fake_clock())
+    }
+
+    /// Counters held in memory; 0 with a shared store.
+    #[getter]
+    fn counters(&self) -> usize {
+        match &self.shared.store {
+            Store::Memory(memory) => memory.counters(),
+            Store::Redis(_, _) => 0,
         }
     }
 
-    /// A handle on every limit of a domain, without matching: the key parts stand for its `per`.
-    fn limit(&self, snapshot: &[u8], domain: &str) -> PyResult<Limit> {
-        guarded(|| Ok(Limit::new(Arc::clone(&self.shared), self.load(snapshot, domain)?)))
-    }
-
-    /// A handle on a domain of a policy.
-    fn policy(&self, snapshot: &[u8], domain: &str) -> PyResult<Policy> {
-        guarded(|| Ok(Policy::new(Arc::clone(&self.shared), domain, self.load(snapshot, domain)?)))
-    }
-
-    /// Counters held in memory.
-    #[getter]
-    fn counters(&self) -> usize {
-        self.shared.store.counters()
-    }
-
-    /// Decisions taken on shared counters because the store was full.
+    /// Decisions taken on shared counters because the memory store was full.
     #[getter]
     fn folded(&self) -> usize {
-        self.shared.store.folded()
-    }
-}
-
-impl Engine {
-    fn load(&self, snapshot: &[u8], domain: &str) -> PyResult<Rules> {
-        Rules::load(snapshot, domain, &mut self.shared.identities.lock())
+        match &self.shared.store {
+            Store::Memory(memory) => memory.folded(),
+            Store::Redis(_, _) => 0,
+        }
     }
 }

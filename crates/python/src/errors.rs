@@ -2,11 +2,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pyo3::{PyErr, PyResult, import_exception};
+use pyo3::import_exception;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use tidegate_core::{RequestError, SnapshotError};
+use tidegate_counters::redis::{OptionsError, StoreError as Failure};
 
 import_exception!(tidegate.errors, ConfigError);
 import_exception!(tidegate.errors, InternalError);
+import_exception!(tidegate.errors, StoreError);
 
 /// The author's mistake.
 pub fn config(message: String) -> PyErr {
@@ -22,6 +26,28 @@ pub fn snapshot(error: &SnapshotError) -> PyErr {
 /// A request that has no answer.
 pub fn request(error: &RequestError) -> PyErr {
     ConfigError::new_err(error.to_string())
+}
+
+/// A store URL or option that cannot be used.
+pub fn options(error: &OptionsError) -> PyErr {
+    ConfigError::new_err(error.to_string())
+}
+
+/// A store that did not decide.
+pub fn store(py: Python<'_>, error: &Failure) -> PyErr {
+    let raised = || {
+        let told = PyDict::new(py);
+        told.set_item("retry", !error.may_have_written())?;
+        told.set_item("may_have_written", error.may_have_written())?;
+        py.get_type::<StoreError>().call((error.to_string(),), Some(&told))
+    };
+    raised().map_or_else(|failed| failed, PyErr::from_value)
+}
+
+/// A clock that only builds for tests have.
+#[cfg(not(feature = "fake-clock"))]
+pub fn no_fake_clock() -> PyErr {
+    InternalError::new_err("this build has no clock that can be set")
 }
 
 /// Runs a call from Python; a panic becomes an `InternalError` instead of killing the thread.

@@ -13,6 +13,7 @@ mod policy;
 mod regex;
 mod report;
 mod rules;
+mod store;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -8,13 +8,13 @@ use tidegate_core::{Action, Plan, Verb};
 
 use crate::asked::Asked;
 use crate::decision::Decision;
-use crate::engine::Shared;
+use crate::engine::{Engine, Shared};
 use crate::errors::{self, guarded};
 use crate::parts::{Cost, Part, Parts};
 use crate::rules::Rules;
 
 /// A limit made in code; make one with `Limiter.limit`.
-#[pyclass(frozen, module = "tidegate")]
+#[pyclass(frozen, subclass, module = "tidegate._native")]
 pub struct Limit {
     shared: Arc<Shared>,
     rules: Arc<Rules>,
@@ -22,6 +22,15 @@ pub struct Limit {
 
 #[pymethods]
 impl Limit {
+    #[new]
+    fn new(engine: &Engine, snapshot: &[u8], domain: &str) -> PyResult<Self> {
+        guarded(|| {
+            let shared = Arc::clone(&engine.shared);
+            let rules = Arc::new(shared.load(snapshot, domain)?);
+            Ok(Self { shared, rules })
+        })
+    }
+
     /// Takes `cost` for this key if every rate of the limit has room, else nothing.
     #[pyo3(
         signature = (first=Part::Absent, second=Part::Absent, /, *rest, cost=Cost(1)),
@@ -59,15 +68,19 @@ impl Limit {
         guarded(|| {
             let pairs: PyResult<Vec<(Bound<'py, PyAny>, Cost)>> =
                 hits.try_iter()?.map(|pair| pair?.extract()).collect();
-            let ask = |(key, cost): &(Bound<'py, PyAny>, Cost)| {
-                self.ask(py, &Parts::of(key)?, cost.0, Verb::Hit)
-            };
-            pairs?.iter().map(ask).collect()
+            let (mut plans, mut asked) = (Vec::new(), Vec::new());
+            for (key, cost) in &pairs? {
+                let parts = Parts::of(key)?;
+                plans.push(self.plan(&parts, cost.0, Verb::Hit)?);
+                asked.push(asked_for(&parts, cost.0, Verb::Hit));
+            }
+            let now_us = self.shared.now_us(py)?;
+            self.shared.answer_many(py, &self.rules, &plans, asked, now_us)
         })
     }
 
     /// Gives back what a decision took, once, or `cost` for a key; never into another window.
-    #[pyo3(signature = (*parts, cost=Cost(1)))]
+    #[pyo3(signature = (*parts, cost=Cost(1)), text_signature = "($self, /, *parts, cost=1)")]
     fn refund<'py>(
         &self,
         py: Python<'py>,
@@ -84,12 +97,11 @@ impl Limit {
 
     /// Forgets what was counted for this key.
     #[pyo3(signature = (*parts))]
-    fn reset(&self, parts: &Bound<'_, PyTuple>) -> PyResult<()> {
+    fn reset(&self, py: Python<'_>, parts: &Bound<'_, PyTuple>) -> PyResult<()> {
         guarded(|| {
             let parts = Parts::of(parts.as_any())?;
             let plan = self.plan(&parts, 1, Verb::Peek)?;
-            self.shared.reset(&plan);
-            Ok(())
+            self.shared.reset(py, &plan)
         })
     }
 
@@ -101,11 +113,6 @@ impl Limit {
 }
 
 impl Limit {
-    /// A handle on rules that were loaded for this engine.
-    pub fn new(shared: Arc<Shared>, rules: Rules) -> Self {
-        Self { shared, rules: Arc::new(rules) }
-    }
-
     #[inline]
     fn plan(&self, parts: &Parts<'_, '_>, cost: u64, verb: Verb) -> PyResult<Plan<'_>> {
         Plan::direct(&self.rules.domain, &parts.bytes(), cost, verb)
@@ -121,11 +128,8 @@ impl Limit {
         verb: Verb,
     ) -> PyResult<Decision> {
         let plan = self.plan(parts, cost, verb)?;
-        let asked = match verb {
-            Verb::Hit if cost > 0 => Asked::Parts(parts.objects(), cost),
-            Verb::Hit | Verb::Peek | Verb::Refund => Asked::Nothing,
-        };
-        self.shared.answer(&self.rules, &plan, asked, self.shared.now_us(py)?)
+        let asked = asked_for(parts, cost, verb);
+        self.shared.answer(py, &self.rules, &plan, asked, self.shared.now_us(py)?)
     }
 
     fn give_back(&self, py: Python<'_>, decision: &Decision) -> PyResult<Decision> {
@@ -142,6 +146,14 @@ impl Limit {
                 op.action = Action::Peek(op.action.cost());
             }
         }
-        self.shared.answer(&self.rules, &plan, Asked::Nothing, now_us)
+        self.shared.answer(py, &self.rules, &plan, Asked::Nothing, now_us)
+    }
+}
+
+#[inline]
+fn asked_for(parts: &Parts<'_, '_>, cost: u64, verb: Verb) -> Asked {
+    match verb {
+        Verb::Hit if cost > 0 => Asked::Parts(parts.objects(), cost),
+        Verb::Hit | Verb::Peek | Verb::Refund => Asked::Nothing,
     }
 }

@@ -81,10 +81,7 @@ pub struct Parts<'a, 'py> {
 impl<'a, 'py> Parts<'a, 'py> {
     /// Joins the parts that a signature names and the tuple of those beyond.
     #[inline]
-    pub fn new(
-        named: [Part<'a, 'py>; 2],
-        rest: &'a Bound<'py, PyTuple>,
-    ) -> PyResult<Self> {
+    pub fn new(named: [Part<'a, 'py>; 2], rest: &'a Bound<'py, PyTuple>) -> PyResult<Self> {
         let mut given = SmallVec::new();
         for part in named {
             if let Part::Given(object, bytes) = part {

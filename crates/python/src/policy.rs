@@ -9,12 +9,12 @@ use tidegate_core::{Action, Verb};
 use crate::asked::Asked;
 use crate::decision::Decision;
 use crate::descriptors::{Descriptors, copy_of};
-use crate::engine::Shared;
+use crate::engine::{Engine, Shared};
 use crate::errors::{self, guarded};
 use crate::rules::Rules;
 
 /// One domain of a policy; make one with `Limiter.policy`.
-#[pyclass(frozen, module = "tidegate._native")]
+#[pyclass(frozen, subclass, module = "tidegate._native")]
 pub struct Policy {
     shared: Arc<Shared>,
     domain: String,
@@ -23,6 +23,15 @@ pub struct Policy {
 
 #[pymethods]
 impl Policy {
+    #[new]
+    fn new(engine: &Engine, snapshot: &[u8], domain: String) -> PyResult<Self> {
+        guarded(|| {
+            let shared = Arc::clone(&engine.shared);
+            let rules = ArcSwap::from_pointee(shared.load(snapshot, &domain)?);
+            Ok(Self { shared, domain, rules })
+        })
+    }
+
     /// Takes what each matching limit counts if all of them have room, else nothing.
     #[pyo3(signature = (descriptors, cost=None))]
     fn hit<'py>(
@@ -65,19 +74,15 @@ impl Policy {
         guarded(|| {
             let rules = self.rules.load_full();
             let now_us = self.shared.now_us(py)?;
-            let plan =
-                Descriptors::read(descriptors, None)?.plan_all(&rules.domain, now_us)?;
-            self.shared.reset(&plan);
-            Ok(())
+            let plan = Descriptors::read(descriptors, None)?.plan_all(&rules.domain, now_us)?;
+            self.shared.reset(py, &plan)
         })
     }
 
     /// Decides by another snapshot from now on; what was counted stays.
     fn load(&self, snapshot: &[u8]) -> PyResult<()> {
         guarded(|| {
-            let rules =
-                Rules::load(snapshot, &self.domain, &mut self.shared.identities.lock())?;
-            self.rules.store(Arc::new(rules));
+            self.rules.store(Arc::new(self.shared.load(snapshot, &self.domain)?));
             Ok(())
         })
     }
@@ -96,11 +101,6 @@ impl Policy {
 }
 
 impl Policy {
-    /// A handle on rules that were loaded for this engine.
-    pub fn new(shared: Arc<Shared>, domain: &str, rules: Rules) -> Self {
-        Self { shared, domain: domain.to_owned(), rules: ArcSwap::from_pointee(rules) }
-    }
-
     fn ask<'py>(
         &self,
         py: Python<'py>,
@@ -118,7 +118,7 @@ impl Policy {
         } else {
             Asked::Nothing
         };
-        self.shared.answer(&rules, &plan, asked, now_us)
+        self.shared.answer(py, &rules, &plan, asked, now_us)
     }
 
     fn give_back(&self, py: Python<'_>, decision: &Decision) -> PyResult<Decision> {
@@ -137,6 +137,6 @@ impl Policy {
                 op.action = Action::Peek(op.action.cost());
             }
         }
-        self.shared.answer(&rules, &plan, Asked::Nothing, now_us)
+        self.shared.answer(py, &rules, &plan, Asked::Nothing, now_us)
     }
 }

@@ -88,7 +88,9 @@ impl LimitReport {
         let verdict = if self.allowed { "allowed" } else { "denied" };
         let shadow = if self.shadow { ", shadow" } else { "" };
         let reset = self.reset_after();
-        format!("<LimitReport {id:?} {verdict}: {remaining} of {limit} left, reset in {reset:.3} s{shadow}>")
+        format!(
+            "<LimitReport {id:?} {verdict}: {remaining} of {limit} left, reset in {reset:.3} s{shadow}>"
+        )
     }
 }
 

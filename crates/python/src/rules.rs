@@ -17,7 +17,8 @@ pub struct Rules {
 impl Rules {
     /// Reads a snapshot and keeps one of its domains.
     pub fn load(snapshot: &[u8], domain: &str, identities: &mut Identities) -> PyResult<Self> {
-        let rules = RuleSet::load(snapshot, identities).map_err(|error| errors::snapshot(&error))?;
+        let rules =
+            RuleSet::load(snapshot, identities).map_err(|error| errors::snapshot(&error))?;
         let revision = Arc::clone(&rules.revision);
         let domain = rules
             .into_domain(domain.as_bytes())
