@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.compiler import Compiled, compile_policy
 from tidegate.errors import ConfigError
-from tidegate.policy.problems import Problem, quoted
+from tidegate.policy.problems import Problem, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -80,7 +80,7 @@ def _print_text(checked: list[_Checked]) -> None:
             print()
     for one in checked:
         if one.result is not None:
-            print(f"{quoted(one.name)[1:-1]}: {_summary(one.result)}")
+            print(f"{printable(one.name)}: {_summary(one.result)}")
     if len(checked) > 1:
         valid = sum(one.is_valid for one in checked)
         print(f"{len(checked)} files: {valid} valid, {len(checked) - valid} not")

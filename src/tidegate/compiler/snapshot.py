@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.policy.document import Algorithm, Document, Domain, Limit, Override, Tenant
 from tidegate.policy.numbers import Layer, Numbers, resolve
+from tidegate.policy.yaml_text import paused_gc
 
 if TYPE_CHECKING:
     from tidegate.policy.matchers import Matcher
@@ -36,10 +37,11 @@ class Snapshot:
 
 def compile_document(document: Document) -> Snapshot:
     """Compiles a checked document; the same document gives the same bytes."""
-    domains: list[Json] = [
-        _domain(name, domain) for name, domain in sorted(document.domains.items())
-    ]
-    return encode({"format": FORMAT, "revision": "", "domains": domains})
+    with paused_gc():
+        domains: list[Json] = [
+            _domain(name, domain) for name, domain in sorted(document.domains.items())
+        ]
+        return encode({"format": FORMAT, "revision": "", "domains": domains})
 
 
 def encode(content: dict[str, Json]) -> Snapshot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.policy.problems import Path, quoted
+from tidegate.policy.problems import Path, printable
 
 _FIELDS = {
     "quota": "a rate counts fixed periods, such as rate: 5M per 30d",
@@ -36,7 +36,7 @@ def not_yet(path: Path, written: object) -> tuple[str, str] | None:
         words, hint = _VALUES[str(name)]
         word = next(iter(written), "") if isinstance(written, dict) else written
         if isinstance(word, str) and word.partition(":")[0].strip() in words:
-            return f"{name}: {quoted(word)[1:-1]} is not supported yet", hint
+            return f"{name}: {printable(word)} is not supported yet", hint
     return None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.errors import ConfigError
 from tidegate.policy import later
-from tidegate.policy.problems import Finding, Problem, Severity, format_path
+from tidegate.policy.problems import Finding, Problem, Severity, format_path, printable
 from tidegate.policy.rules import CheckRegex, check_document
 from tidegate.policy.shape import shape
 from tidegate.policy.yaml_text import MAX_BYTES, Source, Syntax, decode, paused_gc, read_yaml
@@ -61,20 +61,17 @@ def load_policy(
 
 
 def read_file(path: FilePath) -> bytes:
-    """The bytes of a regular file, no more than a policy may have and one.
+    """The bytes of a file, at most one more than a policy may have.
 
     Raises:
         ConfigError: if there is no such file or it cannot be read.
     """
     try:
-        if not path.is_file():
-            what = "no such file" if not path.exists() else "not a regular file"
-            raise ConfigError(f"cannot read {path}: {what}")
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise ConfigError(f"cannot read {path}: {reason or error}") from None
+        reason = (error.strerror or "").lower() if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"cannot read {printable(str(path))}: {reason}") from None
 
 
 def _read(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Problem:
     @property
     def place(self) -> str:
         """`file:line:column`, as editors and terminals link it."""
-        name = quoted(self.file)[1:-1]
+        name = printable(self.file)
         return f"{name}:{self.line}:{self.column}" if self.line else name
 
     def __str__(self) -> str:
@@ -89,20 +90,30 @@ def format_path(path: Path) -> str:
     return text
 
 
-def quoted(text: str) -> str:
-    """Puts text between quotes, shortened, with everything escaped that a terminal may act on."""
-    shown = text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 1]}…"
-    safe = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown
+def printable(text: str) -> str:
+    """Text with everything escaped that a terminal may act on."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
-    return f'"{safe}"'
+
+
+def quoted(text: str) -> str:
+    """Puts text between quotes, made printable and shortened."""
+    shown = text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 1]}…"
+    return f'"{printable(shown)}"'
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint that names the nearest known word, or all of them where they are few."""
+    return _hint(word, tuple(sorted(set(known))))
+
+
+@lru_cache(maxsize=256)
+def _hint(word: str, names: tuple[str, ...]) -> str:
     import difflib  # noqa: PLC0415  only a mistake needs it
 
-    names = sorted(set(known))
     near = difflib.get_close_matches(word[:100], names, n=1, cutoff=0.6)
     if not near:
         folded = word.lower().replace("-", "_")

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tidegate.policy.numbers import of_preset
-from tidegate.policy.problems import Finding, Path, Severity, quoted
+from tidegate.policy.problems import Finding, Path, Severity, printable, quoted
 from tidegate.policy.sizes import check_sizes
 from tidegate.policy.tenants import check_plans, check_tenants
 
@@ -114,8 +114,6 @@ def _warn_of_costs(limit: Limit, path: Path) -> Iterator[Finding]:
     for rate in rates:
         size = limit.burst or (of_preset(limit.preset, rate.n) if limit.preset else rate.n)
         if size == 1:
-            message = (
-                f"a cost of 2 {quoted(limit.counts)[1:-1]} or more can never pass: capacity is 1"
-            )
+            message = f"a cost of 2 {printable(limit.counts)} or more can never pass: capacity is 1"
             field = "burst" if limit.burst else "preset" if limit.preset else "rate"
             yield Finding((*path, field), message, "write a larger burst", Severity.WARNING)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import yaml
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Plain = str | list["Plain"] | dict[str, "Plain"] | None
 """A value as it is written; `None` where nothing stands."""
 
-MAX_BYTES = 16 * 2**20
+MAX_BYTES = 32 * 2**20
 MAX_DEPTH = 50
 MAX_ALIASED_VALUES = 100_000
 
@@ -51,18 +51,32 @@ class Source:
     root: Node | None
     value: Plain
     findings: tuple[Finding, ...]
+    _indexes: dict[int, dict[str, tuple[Node, Node]]] = field(default_factory=dict)
 
     def place(self, path: Path, *, is_about_key: bool = False, offset: int = 0) -> tuple[int, int]:
         """Line and column, counted from 1, of the value at a path or of its nearest parent."""
         key, node = None, self.root
         for step in path:
-            found = _child(node, step)
+            found = self._child(node, step)
             if found is None:
                 is_about_key = True
                 break
             key, node = found
         shown = key if is_about_key and key is not None else node
         return _position(shown, offset) if shown is not None else (1, 1)
+
+    def _child(self, node: Node | None, step: str | int) -> tuple[Node | None, Node] | None:
+        """The key and the value that a step of a path leads to."""
+        if type(node) is MappingNode and isinstance(step, str):
+            index = self._indexes.get(id(node))
+            if index is None:
+                pairs = [(key.value, (key, value)) for key, value in reversed(node.value)]
+                index = {name: pair for name, pair in pairs if isinstance(name, str)}
+                self._indexes[id(node)] = index
+            return index.get(step)
+        if type(node) is SequenceNode and isinstance(step, int) and step < len(node.value):
+            return None, node.value[step]
+        return None
 
 
 class _TextParser(CParser):
@@ -245,17 +259,6 @@ class _Reader:
 
     def _refuse(self, node: Node, path: Path, message: str, hint: str) -> None:
         self.findings.append(Finding(path, message, hint, place=_position(node, 0)))
-
-
-def _child(node: Node | None, step: str | int) -> tuple[Node | None, Node] | None:
-    """The key and the value that a step of a path leads to."""
-    if type(node) is MappingNode:
-        for key, value in node.value:
-            if key.value == step:
-                return key, value
-    elif type(node) is SequenceNode and isinstance(step, int) and step < len(node.value):
-        return None, node.value[step]
-    return None
 
 
 def _position(node: Node, offset: int) -> tuple[int, int]:

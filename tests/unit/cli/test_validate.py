@@ -82,7 +82,7 @@ def test_a_file_that_is_not_there_gives_2_and_the_others_are_still_checked(
 ) -> None:
     assert cli.main(["validate", "/nowhere.yaml", str(bad)]) == 2
     out, err = capsys.readouterr()
-    assert err == "tidegate: error: cannot read /nowhere.yaml: no such file\n"
+    assert err == "tidegate: error: cannot read /nowhere.yaml: no such file or directory\n"
     assert "1M" in out
 
 
@@ -125,7 +125,7 @@ def test_json_is_one_stable_object(bad: Path, capsys: Output) -> None:
             {
                 "file": "/nowhere",
                 "valid": False,
-                "unreadable": "cannot read /nowhere: no such file",
+                "unreadable": "cannot read /nowhere: no such file or directory",
                 "revision": None,
                 "problems": [],
             },

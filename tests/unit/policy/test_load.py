@@ -533,7 +533,7 @@ def test_what_is_said_or_common_is_no_warning(lines: tuple[str, ...]) -> None:
 def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         load_policy(tmp_path / "none.yaml")
-    with pytest.raises(ConfigError, match="not a regular file"):
+    with pytest.raises(ConfigError, match="is a directory"):
         load_policy(tmp_path)
     with pytest.raises(ConfigError):
         load_policy(Path("a\0b"))
@@ -594,3 +594,17 @@ def test_a_mutilated_file_gives_problems_and_never_a_traceback(seed: int) -> Non
             assert problem.column >= 0
         cut = load_policy(changed[: chance.randrange(len(changed))].encode())
         assert (cut.document is None) == bool(cut.errors)
+
+
+def test_a_long_path_of_a_file_is_never_cut() -> None:
+    name = "folder/" * 40 + "p.yaml"
+    (problem,) = load_policy("version: 2", name).problems
+    assert problem.place == f"{name}:1:10"
+
+
+def test_thousands_of_mistakes_are_all_told() -> None:
+    tenants = "".join(f"      t{index}: {{plan: prp}}\n" for index in range(5000))
+    text = f"{BASE}    plans: {{pro: {{}}}}\n    tenants:\n{tenants}"
+    problems = load_policy(text).problems
+    assert [problem.line for problem in problems] == list(range(11, 5011))
+    assert {problem.hint for problem in problems} == {'did you mean "pro"?'}

@@ -147,9 +147,9 @@ def test_bytes_are_utf8_with_or_without_a_mark() -> None:
 
 
 def test_a_file_that_is_too_large_is_refused() -> None:
-    too_large = decode(b"#" * (16 * 2**20 + 1))
+    too_large = decode(b"#" * (32 * 2**20 + 1))
     assert isinstance(too_large, Syntax)
-    assert "16 MiB" in too_large.message
+    assert "32 MiB" in too_large.message
 
 
 def test_places_count_characters_and_look_into_scalars() -> None:
