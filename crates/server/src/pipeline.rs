@@ -1,8 +1,10 @@
 //! The way of one request: match -> plan -> count -> conclude -> record. Read this file first.
 //!
 //! A door turns what arrived into an [`Ask`] and gives a closure that turns the [`Answer`] into
-//! what leaves. Nothing is allocated in between on the memory store, because everything borrows:
+//! what leaves. On the memory store nothing is allocated in between, because everything borrows:
 //! the plan from the policy, the answer from both.
+
+use std::sync::Arc;
 
 use arc_swap::Guard;
 use smallvec::SmallVec;
@@ -10,30 +12,17 @@ use tidegate_core::{Decision, Descriptor, Domain, Plan, RequestError, RuleSet, V
 use tidegate_counters::Outcomes;
 
 use crate::decision_id::DecisionId;
+use crate::join::join;
 use crate::node::Node;
-use crate::store::{Store, StoreFailure};
+use crate::store::{Store, StoreFailure, Way};
 
-/// What a caller asks.
+/// May a request that is described so pass?
 #[derive(Clone, Copy, Debug)]
-pub enum Ask<'a> {
-    /// May a request that is described so pass? All limits that match are asked.
-    Described {
-        /// The domain's name.
-        domain: &'a [u8],
-        /// What describes the request.
-        descriptors: &'a [Descriptor<'a>],
-    },
-    /// Every limit of a domain on these key parts, without matching: a limit made in code.
-    Direct {
-        /// The domain's name.
-        domain: &'a [u8],
-        /// What `per` values would be.
-        parts: &'a [&'a [u8]],
-        /// Units; 0 only looks.
-        cost: u64,
-        /// Charge, look or give back.
-        verb: Verb,
-    },
+pub struct Ask<'a> {
+    /// The domain's name.
+    pub domain: &'a [u8],
+    /// What describes the request, what it costs, and what is to be done.
+    pub descriptors: &'a [Descriptor<'a>],
 }
 
 /// What a door tells: the decision, and what it needs to word it.
@@ -67,7 +56,7 @@ pub enum Refused {
     /// The request cannot be decided as it stands.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The store cannot answer without waiting: use another of the `decide` methods.
+    /// The store cannot answer without waiting: ask through a [`WorkerNode`].
     #[error("this store answers only after waiting")]
     MustWait,
     /// A reset did not reach the store.
@@ -75,47 +64,12 @@ pub enum Refused {
     Store(&'static str),
 }
 
-type Policy = Guard<Option<std::sync::Arc<RuleSet>>>;
-
-impl Ask<'_> {
-    #[inline]
-    fn domain<'r>(&self, rules: &'r RuleSet) -> Option<&'r Domain> {
-        let (Self::Described { domain, .. } | Self::Direct { domain, .. }) = self;
-        rules.domain(domain)
-    }
-
-    /// Matches. A domain that no policy names has no limits: everything passes, as in the
-    /// protocol's reference.
-    #[inline]
-    fn plan<'r>(&self, domain: Option<&'r Domain>, now_us: u64) -> Result<Plan<'r>, RequestError> {
-        let Some(domain) = domain else { return Ok(Plan::default()) };
-        match self {
-            Self::Described { descriptors, .. } => Plan::new(domain, descriptors, now_us),
-            Self::Direct { parts, cost, verb, .. } => Plan::direct(domain, parts, *cost, *verb),
-        }
-    }
-
-    /// Matches for a reset: limits of every kind of cost, whatever the caller named.
-    fn plan_reset<'r>(
-        &self,
-        domain: Option<&'r Domain>,
-        now_us: u64,
-    ) -> Result<Plan<'r>, RequestError> {
-        let (Some(domain), Self::Described { descriptors, .. }) = (domain, self) else {
-            return self.plan(domain, now_us);
-        };
-        let mut kinds: SmallVec<[(&[u8], u64); 4]> = SmallVec::new();
-        for rule in &domain.rules {
-            if kinds.iter().all(|(kind, _)| **kind != *rule.counts) {
-                kinds.push((&rule.counts, 1));
-            }
-        }
-        let descriptors: SmallVec<[Descriptor<'_>; 4]> = descriptors
-            .iter()
-            .map(|one| Descriptor { entries: one.entries, costs: &kinds, verb: Verb::Peek })
-            .collect();
-        Plan::new(domain, &descriptors, now_us)
-    }
+/// A request that is matched and waits to be counted.
+struct Planned<'r> {
+    rules: &'r RuleSet,
+    domain: Option<&'r Domain>,
+    plan: Plan<'r>,
+    now_us: u64,
 }
 
 impl Node {
@@ -135,15 +89,62 @@ impl Node {
         ask: &Ask<'_>,
         say: impl FnOnce(&Answer<'_, '_>) -> T,
     ) -> Result<T, Refused> {
-        #[expect(irrefutable_let_patterns, reason = "a store that waits joins this one")]
         let Store::Memory(memory) = &self.store else { return Err(Refused::MustWait) };
         let policy = self.policy.load();
-        let rules = in_force(&policy)?;
+        let planned = self.plan(in_force(&policy)?, ask)?;
+        let outcomes = memory.decide(&planned.plan, planned.now_us);
+        Ok(self.conclude(&planned, Ok(&outcomes), say))
+    }
+
+    /// Matches. A domain that no policy names has no limits: everything passes, as in the
+    /// protocol's reference.
+    #[inline]
+    fn plan<'r>(&self, rules: &'r RuleSet, ask: &Ask<'_>) -> Result<Planned<'r>, RequestError> {
         let now_us = self.clock.now_us();
-        let domain = ask.domain(rules);
-        let plan = ask.plan(domain, now_us)?;
-        let outcomes = memory.decide(&plan, now_us);
-        Ok(self.finish(rules, domain, &plan, now_us, &Ok(outcomes), say))
+        let domain = rules.domain(ask.domain);
+        let plan = match domain {
+            Some(domain) => Plan::new(domain, ask.descriptors, now_us)?,
+            None => Plan::default(),
+        };
+        Ok(Planned { rules, domain, plan, now_us })
+    }
+
+    /// Words the answer and counts it.
+    #[inline]
+    fn conclude<T>(
+        &self,
+        planned: &Planned<'_>,
+        outcomes: Result<&Outcomes, StoreFailure>,
+        say: impl FnOnce(&Answer<'_, '_>) -> T,
+    ) -> T {
+        let Planned { rules, domain, plan, now_us } = planned;
+        let decision = conclude(plan, outcomes.ok().map(|outcomes| &outcomes[..]));
+        self.metrics.record(*domain, &decision);
+        if let Err(failure) = outcomes {
+            self.metrics.record_store_failure(failure);
+        }
+        say(&Answer { decision, plan, revision: &rules.revision, now_us: *now_us })
+    }
+}
+
+/// A node as one worker's thread sees it: with a way of its own to the store. Stays there.
+#[derive(Debug)]
+pub struct WorkerNode {
+    node: Arc<Node>,
+    way: Way,
+}
+
+impl WorkerNode {
+    /// For the calling thread, inside a runtime that has `spawn_local`.
+    pub fn new(node: Arc<Node>) -> Self {
+        let way = node.store.way();
+        Self { node, way }
+    }
+
+    /// The node.
+    #[inline]
+    pub const fn node(&self) -> &Arc<Node> {
+        &self.node
     }
 
     /// Decides, waiting for the store no longer than its deadline.
@@ -156,86 +157,83 @@ impl Node {
         ask: &Ask<'_>,
         say: impl FnOnce(&Answer<'_, '_>) -> T,
     ) -> Result<T, Refused> {
-        let policy = Guard::from_inner(self.policy.load_full());
-        let rules = in_force(&policy)?;
-        let now_us = self.clock.now_us();
-        let domain = ask.domain(rules);
-        let plan = ask.plan(domain, now_us)?;
-        let outcomes = match plan.asked().next() {
-            Some(_) => self.store.decide(&plan, now_us).await,
-            None => Ok(Outcomes::new()),
-        };
-        Ok(self.finish(rules, domain, &plan, now_us, &outcomes, say))
+        let policy = Guard::from_inner(self.node.policy.load_full());
+        let planned = self.node.plan(in_force(&policy)?, ask)?;
+        let outcomes = self.count(&planned).await;
+        Ok(self.node.conclude(&planned, outcomes.as_ref().map_err(|failure| *failure), say))
     }
 
-    /// The same for a thread without a runtime.
+    /// Decides many one after another, each for itself: later ones see what earlier ones took.
+    /// They travel together. `say` gets each answer, or why there is none, in order.
     ///
     /// # Errors
-    /// As [`Node::decide`].
-    pub fn decide_blocking<T>(
+    /// No policy yet.
+    pub async fn decide_many(
         &self,
-        ask: &Ask<'_>,
-        say: impl FnOnce(&Answer<'_, '_>) -> T,
-    ) -> Result<T, Refused> {
-        let policy = Guard::from_inner(self.policy.load_full());
+        asks: &[Ask<'_>],
+        mut say: impl FnMut(Result<&Answer<'_, '_>, RequestError>),
+    ) -> Result<(), Refused> {
+        let policy = Guard::from_inner(self.node.policy.load_full());
         let rules = in_force(&policy)?;
-        let now_us = self.clock.now_us();
-        let domain = ask.domain(rules);
-        let plan = ask.plan(domain, now_us)?;
-        let outcomes = match plan.asked().next() {
-            Some(_) => self.store.decide_blocking(&plan, now_us),
-            None => Ok(Outcomes::new()),
-        };
-        Ok(self.finish(rules, domain, &plan, now_us, &outcomes, say))
+        let planned: Vec<_> = asks.iter().map(|ask| self.node.plan(rules, ask)).collect();
+        // Asked in order within one turn, and the store keeps the order of arrival.
+        let counted = join(planned.iter().flatten().map(|planned| self.count(planned))).await;
+        let mut counted = counted.into_iter();
+        for planned in &planned {
+            match planned {
+                Ok(planned) => {
+                    let outcomes = counted.next().unwrap_or(Err(StoreFailure("lost")));
+                    let outcomes = outcomes.as_ref().map_err(|failure| *failure);
+                    self.node.conclude(planned, outcomes, |answer| say(Ok(answer)));
+                }
+                Err(problem) => say(Err(problem.clone())),
+            }
+        }
+        Ok(())
     }
 
-    /// Forgets the counters that this request would meet, of every kind of cost; says of which
-    /// limits.
+    /// Forgets the counters that a request with these entries would meet, of every kind of cost;
+    /// says of which limits.
     ///
     /// # Errors
-    /// As [`Node::decide`], and a store that did not answer.
+    /// No policy yet, a request that cannot be planned, a store that did not answer.
     pub async fn reset(&self, ask: &Ask<'_>) -> Result<Vec<String>, Refused> {
-        let policy = Guard::from_inner(self.policy.load_full());
+        let policy = Guard::from_inner(self.node.policy.load_full());
         let rules = in_force(&policy)?;
-        let plan = ask.plan_reset(ask.domain(rules), self.clock.now_us())?;
-        self.store.reset(&plan).await.map_err(|failure| Refused::Store(failure.0))?;
-        Ok(limits_of(&plan))
-    }
-
-    /// The same for a thread without a runtime.
-    ///
-    /// # Errors
-    /// As [`Node::reset`].
-    pub fn reset_blocking(&self, ask: &Ask<'_>) -> Result<Vec<String>, Refused> {
-        let policy = Guard::from_inner(self.policy.load_full());
-        let rules = in_force(&policy)?;
-        let plan = ask.plan_reset(ask.domain(rules), self.clock.now_us())?;
-        self.store.reset_blocking(&plan).map_err(|failure| Refused::Store(failure.0))?;
+        let kinds = kinds(rules.domain(ask.domain));
+        let looks = ask.descriptors.iter().map(|one| Descriptor {
+            entries: one.entries,
+            costs: &kinds,
+            verb: Verb::Peek,
+        });
+        let descriptors: SmallVec<[Descriptor<'_>; 4]> = looks.collect();
+        let ask = Ask { domain: ask.domain, descriptors: &descriptors };
+        let plan = self.node.plan(rules, &ask)?.plan;
+        let done = self.node.store.reset(&self.way, &plan).await;
+        done.map_err(|failure| Refused::Store(failure.0))?;
         Ok(limits_of(&plan))
     }
 
     #[inline]
-    fn finish<'r, T>(
-        &self,
-        rules: &'r RuleSet,
-        domain: Option<&Domain>,
-        plan: &Plan<'r>,
-        now_us: u64,
-        outcomes: &Result<Outcomes, StoreFailure>,
-        say: impl FnOnce(&Answer<'_, '_>) -> T,
-    ) -> T {
-        let decision = conclude(plan, outcomes.as_ref().ok().map(|all| &all[..]));
-        self.metrics.record(domain, &decision);
-        if let Err(failure) = outcomes {
-            self.metrics.record_store_failure(*failure);
-        }
-        say(&Answer { decision, plan, revision: &rules.revision, now_us })
+    async fn count(&self, planned: &Planned<'_>) -> Result<Outcomes, StoreFailure> {
+        self.node.store.decide(&self.way, &planned.plan, planned.now_us).await
     }
 }
 
 #[inline]
-fn in_force(policy: &Policy) -> Result<&RuleSet, Refused> {
+fn in_force(policy: &Guard<Option<Arc<RuleSet>>>) -> Result<&RuleSet, Refused> {
     policy.as_deref().ok_or(Refused::NotReady)
+}
+
+/// Every kind of cost that a domain's limits take, once each.
+fn kinds(domain: Option<&Domain>) -> SmallVec<[(&[u8], u64); 4]> {
+    let mut kinds: SmallVec<[(&[u8], u64); 4]> = SmallVec::new();
+    for rule in domain.iter().flat_map(|domain| &domain.rules) {
+        if kinds.iter().all(|(kind, _)| **kind != *rule.counts) {
+            kinds.push((&rule.counts, 1));
+        }
+    }
+    kinds
 }
 
 /// The ids of the limits whose counters a plan meets, each once.

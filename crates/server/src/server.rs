@@ -1,6 +1,7 @@
 //! Both doors on one set of workers: start, addresses, drain.
 
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
@@ -13,6 +14,7 @@ use crate::grpc::transport;
 use crate::headers::HeaderProfile;
 use crate::http::{HttpDoor, HttpStats};
 use crate::node::Node;
+use crate::pipeline::WorkerNode;
 use crate::workers::{self, BindError, Serve, Workers};
 
 /// Where to listen and how to answer.
@@ -165,15 +167,16 @@ impl Doors {
 
     /// The doors of one worker, in the order of the listeners.
     fn open(&self) -> Vec<Serve> {
+        let node = Rc::new(WorkerNode::new(Arc::clone(&self.node)));
         let http = HttpDoor {
-            node: Arc::clone(&self.node),
+            node: Rc::clone(&node),
             rate_limit: Arc::clone(&self.rate_limit),
             stats: Arc::clone(&self.http_stats),
             grpc_stats: Arc::clone(&self.grpc_stats),
             drain: self.drain.clone(),
         };
-        let http = std::rc::Rc::new(http);
-        let services = Services::new(Arc::clone(&self.node), Arc::clone(&self.rate_limit));
+        let http = Rc::new(http);
+        let services = Services::new(node, Arc::clone(&self.rate_limit));
         let grpc = transport::Server::new(
             services,
             self.settings.clone(),
@@ -181,8 +184,8 @@ impl Doors {
             self.drain.clone(),
         );
         vec![
-            Box::new(move |socket| Box::pin(std::rc::Rc::clone(&http).serve(socket))),
-            Box::new(move |socket| Box::pin(std::rc::Rc::clone(&grpc).serve(socket))),
+            Box::new(move |socket| Box::pin(Rc::clone(&http).serve(socket))),
+            Box::new(move |socket| Box::pin(Rc::clone(&grpc).serve(socket))),
         ]
     }
 }

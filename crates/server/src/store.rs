@@ -1,6 +1,7 @@
-//! The store that a node was started with.
+//! The store that a node was started with, and a worker thread's way to it.
 
 use tidegate_core::Plan;
+use tidegate_counters::redis::{RedisHandle, RedisStore, StoreError};
 use tidegate_counters::{MemoryStore, Outcomes};
 
 use crate::metrics::{Kind, Page};
@@ -11,11 +12,28 @@ use crate::metrics::{Kind, Page};
 pub enum Store {
     /// In this process: answers at once and never fails.
     Memory(MemoryStore),
+    /// In Redis or Valkey: shared by nodes, may be away.
+    Redis(RedisStore),
+}
+
+/// One worker thread's way to the store.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    /// It is in this process.
+    Here,
+    /// This thread's connection.
+    Redis(RedisHandle),
 }
 
 /// Why the store gave no answer, as one of few words that metrics can bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreFailure(pub &'static str);
+
+impl From<StoreError> for StoreFailure {
+    fn from(error: StoreError) -> Self {
+        Self(error.label())
+    }
+}
 
 impl Store {
     /// True if an answer needs no waiting.
@@ -24,17 +42,29 @@ impl Store {
         matches!(self, Self::Memory(_))
     }
 
-    /// The word for it in `/readyz` and metrics.
+    /// The word for it in `/readyz`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Memory(_) => "memory",
+            Self::Redis(_) => "redis",
         }
     }
 
     /// What is wrong with it, if anything.
-    pub const fn error(&self) -> Option<String> {
+    pub fn error(&self) -> Option<String> {
+        let Self::Redis(redis) = self else { return None };
+        let health = redis.health();
+        if health.is_up {
+            return None;
+        }
+        Some(health.last_error.as_deref().unwrap_or("not connected yet").to_owned())
+    }
+
+    /// What an operator should change at the store.
+    pub fn warnings(&self) -> Vec<String> {
         match self {
-            Self::Memory(_) => None,
+            Self::Memory(_) => Vec::new(),
+            Self::Redis(redis) => redis.health().warnings,
         }
     }
 
@@ -48,46 +78,44 @@ impl Store {
                 let help = "Decisions on shared counters, because the store is full.";
                 page.single(name, Kind::Counter, help, memory.folded());
             }
+            Self::Redis(redis) => {
+                let help = "Connections to the store that stand now.";
+                let connections = redis.health().connections;
+                page.single("tidegate_store_connections", Kind::Gauge, help, connections);
+            }
+        }
+    }
+
+    /// The calling thread's way; begins to connect where there is something to connect to.
+    pub(crate) fn way(&self) -> Way {
+        match self {
+            Self::Memory(_) => Way::Here,
+            Self::Redis(redis) => Way::Redis(redis.handle()),
         }
     }
 
     /// All operations of a request in, all outcomes out; waits no longer than the store's
     /// deadline.
-    #[expect(clippy::unused_async, reason = "a store that waits joins this one")]
+    #[inline]
     pub(crate) async fn decide(
         &self,
+        way: &Way,
         plan: &Plan<'_>,
         now_us: u64,
     ) -> Result<Outcomes, StoreFailure> {
-        match self {
-            Self::Memory(memory) => Ok(memory.decide(plan, now_us)),
-        }
-    }
-
-    /// The same for a thread without a runtime.
-    pub(crate) fn decide_blocking(
-        &self,
-        plan: &Plan<'_>,
-        now_us: u64,
-    ) -> Result<Outcomes, StoreFailure> {
-        match self {
-            Self::Memory(memory) => Ok(memory.decide(plan, now_us)),
+        match (self, way) {
+            (Self::Memory(memory), _) => Ok(memory.decide(plan, now_us)),
+            (Self::Redis(_), Way::Redis(handle)) => Ok(handle.decide(plan).await?),
+            (Self::Redis(_), Way::Here) => Err(StoreFailure("disconnected")),
         }
     }
 
     /// Forgets the counters that a plan meets.
-    #[expect(clippy::unused_async, reason = "a store that waits joins this one")]
-    pub(crate) async fn reset(&self, plan: &Plan<'_>) -> Result<(), StoreFailure> {
-        match self {
-            Self::Memory(memory) => memory.reset(plan),
-        }
-        Ok(())
-    }
-
-    /// The same for a thread without a runtime.
-    pub(crate) fn reset_blocking(&self, plan: &Plan<'_>) -> Result<(), StoreFailure> {
-        match self {
-            Self::Memory(memory) => memory.reset(plan),
+    pub(crate) async fn reset(&self, way: &Way, plan: &Plan<'_>) -> Result<(), StoreFailure> {
+        match (self, way) {
+            (Self::Memory(memory), _) => memory.reset(plan),
+            (Self::Redis(_), Way::Redis(handle)) => handle.reset(plan).await?,
+            (Self::Redis(_), Way::Here) => return Err(StoreFailure("disconnected")),
         }
         Ok(())
     }

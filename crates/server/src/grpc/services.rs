@@ -1,17 +1,18 @@
 //! The methods that the gRPC port serves, by path.
 
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::health;
 use super::rls::{self, RateLimitDoor};
 use super::transport::{Call, Message, Reply, Service, Status};
-use crate::node::Node;
+use crate::pipeline::WorkerNode;
 
 /// The services on one worker's thread.
 #[derive(Debug)]
 pub struct Services {
-    node: Arc<Node>,
+    node: Rc<WorkerNode>,
     door: Arc<RateLimitDoor>,
 }
 
@@ -28,7 +29,7 @@ pub enum Method {
 
 impl Services {
     /// Services that ask this node.
-    pub fn new(node: Arc<Node>, door: Arc<RateLimitDoor>) -> Self {
+    pub fn new(node: Rc<WorkerNode>, door: Arc<RateLimitDoor>) -> Self {
         Self { node, door }
     }
 }
@@ -51,18 +52,19 @@ impl Service for Services {
 
     #[inline]
     fn call(&self, method: Method, call: Call) -> Reply<Self::Later> {
+        let node = self.node.node();
         match method {
-            Method::ShouldRateLimit if self.node.is_immediate() => {
-                Reply::Ready(rls::answer_now(&self.node, &self.door, &call.message, &call.metadata))
+            Method::ShouldRateLimit if node.is_immediate() => {
+                Reply::Ready(rls::answer_now(node, &self.door, &call.message, &call.metadata))
             }
             Method::ShouldRateLimit => {
-                let (node, door) = (Arc::clone(&self.node), Arc::clone(&self.door));
+                let (node, door) = (Rc::clone(&self.node), Arc::clone(&self.door));
                 Reply::Later(Box::pin(async move {
                     rls::answer_later(&node, &door, call.message, call.metadata).await
                 }))
             }
-            Method::HealthCheck => Reply::Ready(health::check(&self.node, &call.message)),
-            Method::HealthWatch => match health::watch(&self.node, &call.message) {
+            Method::HealthCheck => Reply::Ready(health::check(node, &call.message)),
+            Method::HealthWatch => match health::watch(node, &call.message) {
                 Ok(messages) => Reply::Stream(messages),
                 Err(status) => Reply::Ready(Err(status)),
             },

@@ -12,7 +12,6 @@ use super::question::{Form, Question, Questions, questions};
 use crate::access::Denied;
 use crate::headers;
 use crate::json::{put_decision, put_text};
-use crate::pipeline::{Ask, Refused};
 
 /// Charges, or gives back.
 pub async fn check(door: &HttpDoor, request: Request<Incoming>) -> Answered {
@@ -65,58 +64,46 @@ async fn decide(door: &HttpDoor, request: Request<Incoming>, form: Form) -> Answ
 }
 
 async fn decide_one(door: &HttpDoor, question: &Question<'_>) -> Answered {
-    let mut document = Vec::with_capacity(512);
-    let mut told = HeaderMap::new();
-    match decide_into(door, question, &mut document, Some(&mut told)).await {
-        Ok(()) => {
-            let mut response = json(StatusCode::OK, document);
-            response.headers_mut().extend(told);
-            response
-        }
-        Err(refusal) => refused(&refusal),
-    }
+    let descriptors = question.descriptors();
+    let ask = question.ask(&descriptors);
+    let decided = door.node.decide(&ask, |answer| {
+        let mut document = Vec::with_capacity(512);
+        put_decision(&mut document, answer, &answer.id());
+        let mut response = json(StatusCode::OK, document);
+        headers::each(door.rate_limit.profile, answer, |name, value| {
+            if let Ok(value) = HeaderValue::from_bytes(value) {
+                response.headers_mut().insert(HeaderName::from_static(name), value);
+            }
+        });
+        response
+    });
+    decided.await.unwrap_or_else(|refusal| refused(&refusal))
 }
 
 /// One after another, so that later ones see what earlier ones took. One that cannot be decided
 /// says so in its place.
 async fn decide_many(door: &HttpDoor, questions: &[Question<'_>]) -> Answered {
+    let descriptors: Vec<_> = questions.iter().map(Question::descriptors).collect();
+    let pairs = questions.iter().zip(&descriptors);
+    let asks: Vec<_> = pairs.map(|(question, descriptors)| question.ask(descriptors)).collect();
     let mut document = Vec::with_capacity(512 * questions.len().min(64));
     document.extend_from_slice(b"{\"decisions\":[");
-    for (at, question) in questions.iter().enumerate() {
-        if at > 0 {
+    let decided = door.node.decide_many(&asks, |answer| {
+        if !document.ends_with(b"[") {
             document.push(b',');
         }
-        match decide_into(door, question, &mut document, None).await {
-            Ok(()) => {}
-            Err(Refused::Request(problem)) => {
+        match answer {
+            Ok(answer) => put_decision(&mut document, answer, &answer.id()),
+            Err(problem) => {
                 document.extend_from_slice(b"{\"error\":");
                 put_text(&mut document, &problem.to_string());
                 document.push(b'}');
             }
-            Err(refusal) => return refused(&refusal),
         }
+    });
+    if let Err(refusal) = decided.await {
+        return refused(&refusal);
     }
     document.extend_from_slice(b"]}");
     json(StatusCode::OK, document)
-}
-
-async fn decide_into(
-    door: &HttpDoor,
-    question: &Question<'_>,
-    document: &mut Vec<u8>,
-    told: Option<&mut HeaderMap>,
-) -> Result<(), Refused> {
-    let descriptors = question.descriptors();
-    let ask = Ask::Described { domain: question.domain.as_bytes(), descriptors: &descriptors };
-    let decided = door.node.decide(&ask, |answer| {
-        put_decision(document, answer, &answer.id());
-        if let Some(told) = told {
-            headers::each(door.rate_limit.profile, answer, |name, value| {
-                if let Ok(value) = HeaderValue::from_bytes(value) {
-                    told.insert(HeaderName::from_static(name), value);
-                }
-            });
-        }
-    });
-    decided.await
 }

@@ -22,7 +22,7 @@ use super::router;
 use crate::drain::Drain;
 use crate::grpc::rls::RateLimitDoor;
 use crate::grpc::transport;
-use crate::node::Node;
+use crate::pipeline::WorkerNode;
 
 /// For a request's head, and for the silence between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ const MAX_HEAD: usize = 64 << 10;
 #[derive(Debug)]
 pub struct HttpDoor {
     /// Who decides.
-    pub node: Arc<Node>,
+    pub node: Rc<WorkerNode>,
     /// What both doors answer by: headers, the admin token.
     pub rate_limit: Arc<RateLimitDoor>,
     /// Totals of this door, over all workers.

@@ -13,9 +13,10 @@ use crate::node::Node;
 /// The page.
 pub fn page(door: &HttpDoor) -> Answered {
     let mut page = Page::default();
-    decisions(&mut page, &door.node);
-    store(&mut page, &door.node);
-    policy(&mut page, &door.node);
+    let node = door.node.node();
+    decisions(&mut page, node);
+    store(&mut page, node);
+    policy(&mut page, node);
     doors(&mut page, door);
     body(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page.finish().into_bytes())
 }

@@ -28,7 +28,14 @@ pub fn ready(node: &Node) -> Answered {
     put_text(&mut out, node.store().kind());
     out.extend_from_slice(b",\"error\":");
     put_optional(&mut out, node.store().error().as_deref());
-    out.extend_from_slice(b"}}");
+    out.extend_from_slice(b",\"warnings\":[");
+    for (at, warning) in node.store().warnings().iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        put_text(&mut out, warning);
+    }
+    out.extend_from_slice(b"]}}");
     let is_ready = readiness.is_ready();
     json(if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, out)
 }

@@ -8,6 +8,7 @@ use tidegate_core::{Descriptor, Verb};
 
 use super::document::Json;
 use super::suggest::nearest;
+use crate::pipeline::Ask;
 
 /// Checks that one body may bring.
 const MOST_CHECKS: usize = 1000;
@@ -46,7 +47,15 @@ pub enum Questions<'a> {
     Many(Vec<Question<'a>>),
 }
 
-impl Question<'_> {
+impl<'a> Question<'a> {
+    /// What the pipeline is asked.
+    pub const fn ask<'s>(&self, descriptors: &'s [Descriptor<'s>]) -> Ask<'s>
+    where
+        'a: 's,
+    {
+        Ask { domain: self.domain.as_bytes(), descriptors }
+    }
+
     /// The request as the pipeline takes it.
     pub fn descriptors(&self) -> SmallVec<[Descriptor<'_>; 2]> {
         let describe = |entries| Descriptor { entries, costs: &self.costs, verb: self.verb };

@@ -10,7 +10,6 @@ use super::connection::HttpDoor;
 use super::document::Json;
 use super::question::{Form, Questions, questions};
 use crate::json::put_text;
-use crate::pipeline::Ask;
 
 /// Forgets, and says of which limits.
 pub async fn reset(door: &HttpDoor, request: Request<Incoming>) -> Answered {
@@ -34,7 +33,7 @@ pub async fn reset(door: &HttpDoor, request: Request<Incoming>) -> Answered {
         Err(detail) => return error(StatusCode::BAD_REQUEST, &detail),
     };
     let descriptors = question.descriptors();
-    let ask = Ask::Described { domain: question.domain.as_bytes(), descriptors: &descriptors };
+    let ask = question.ask(&descriptors);
     match door.node.reset(&ask).await {
         Ok(limits) => json(StatusCode::OK, document_of(&limits)),
         Err(refusal) => refused(&refusal),

@@ -43,7 +43,7 @@ pub async fn route(door: &HttpDoor, request: Request<Incoming>) -> Answered {
         Route::Peek => check::peek(door, request).await,
         Route::Reset => reset::reset(door, request).await,
         Route::Health => probes::health(),
-        Route::Ready => probes::ready(&door.node),
+        Route::Ready => probes::ready(door.node.node()),
         Route::Metrics => metrics::page(door),
     }
 }

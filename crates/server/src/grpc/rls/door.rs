@@ -13,7 +13,7 @@ use crate::access::AdminToken;
 use crate::grpc::transport::{Code, Message, Status};
 use crate::headers::HeaderProfile;
 use crate::node::Node;
-use crate::pipeline::{Ask, Refused};
+use crate::pipeline::{Ask, Refused, WorkerNode};
 
 /// Descriptors that one request may bring.
 const MOST_DESCRIPTORS: usize = 1000;
@@ -41,14 +41,14 @@ pub fn answer_now(
     let request = decode(door, message, metadata)?;
     let parts = Parts::of(&request);
     let descriptors = parts.descriptors(&request);
-    let ask = Ask::Described { domain: request.domain, descriptors: &descriptors };
+    let ask = Ask { domain: request.domain, descriptors: &descriptors };
     node.decide_now(&ask, |answer| encode(answer, descriptors.len(), door.profile))
         .map_err(|refused| status(&refused))
 }
 
 /// Answers once the store has.
 pub async fn answer_later(
-    node: &Node,
+    node: &WorkerNode,
     door: &RateLimitDoor,
     message: Bytes,
     metadata: HeaderMap,
@@ -56,7 +56,7 @@ pub async fn answer_later(
     let request = decode(door, &message, &metadata)?;
     let parts = Parts::of(&request);
     let descriptors = parts.descriptors(&request);
-    let ask = Ask::Described { domain: request.domain, descriptors: &descriptors };
+    let ask = Ask { domain: request.domain, descriptors: &descriptors };
     node.decide(&ask, |answer| encode(answer, descriptors.len(), door.profile))
         .await
         .map_err(|refused| status(&refused))
