@@ -1,0 +1,223 @@
+//! A real server for a test, a policy for it, and a plain client to look at what was done.
+//!
+//! `TIDEGATE_VALKEY_SERVER` names the server's binary; without it the tests that need one say so
+//! and pass.
+
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidegate_core::{Descriptor, Identities, Plan, RuleSet, Verb};
+use tidegate_counters::Clock;
+use tidegate_counters::clock::Deadline;
+use tidegate_counters::redis::{RedisHandle, RedisOptions, RedisStore};
+
+/// A `valkey-server` of this test alone, killed at the end.
+pub struct Server {
+    binary: PathBuf,
+    directory: PathBuf,
+    pub port: u16,
+    arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// Starts one, or says that there is none to start.
+    pub fn start(arguments: &[&str]) -> Option<Self> {
+        let mut server = Self::stopped(arguments)?;
+        server.spawn();
+        Some(server)
+    }
+
+    /// One that is not running yet.
+    pub fn stopped(arguments: &[&str]) -> Option<Self> {
+        static SERVERS: AtomicU32 = AtomicU32::new(0);
+        let Some(binary) = std::env::var_os("TIDEGATE_VALKEY_SERVER") else {
+            eprintln!("not run: TIDEGATE_VALKEY_SERVER does not name a valkey-server");
+            return None;
+        };
+        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tg-{}-{number}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let arguments = arguments.iter().map(|text| (*text).to_owned()).collect();
+        Some(Self { binary: binary.into(), directory, port, arguments, child: None })
+    }
+
+    /// Starts the process and waits until it answers.
+    pub fn spawn(&mut self) {
+        let child = Command::new(&self.binary)
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""])
+            .arg("--unixsocket")
+            .arg(self.socket())
+            .arg("--dir")
+            .arg(&self.directory)
+            .args(&self.arguments)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+        let deadline = Deadline::after(Duration::from_secs(10));
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(!deadline.is_over(), "the server did not start");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join("s.sock")
+    }
+
+    /// Runs one command and gives the answer as text, items on lines of their own.
+    pub fn run(&self, words: &[&str]) -> String {
+        Plain::connect(self.port).run(words)
+    }
+
+    /// How often a command ran since the start.
+    pub fn calls(&self, command: &str) -> u64 {
+        let stats = self.run(&["INFO", "commandstats"]);
+        let head = format!("cmdstat_{command}:calls=");
+        let row = stats.lines().find_map(|line| line.strip_prefix(&head));
+        row.map_or(0, |row| row.split(',').next().unwrap().parse().unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A client that knows nothing of the code under test.
+pub struct Plain(BufReader<TcpStream>);
+
+impl Plain {
+    pub fn connect(port: u16) -> Self {
+        Self(BufReader::new(TcpStream::connect(("127.0.0.1", port)).unwrap()))
+    }
+
+    pub fn run(&mut self, words: &[&str]) -> String {
+        let mut command = format!("*{}\r\n", words.len());
+        for word in words {
+            command += &format!("${}\r\n{word}\r\n", word.len());
+        }
+        self.0.get_mut().write_all(command.as_bytes()).unwrap();
+        self.answer()
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        let (kind, rest) = line.trim_end().split_at(1);
+        match kind {
+            "$" if rest == "-1" => String::new(),
+            "$" => {
+                let mut bytes = vec![0; rest.parse::<usize>().unwrap() + 2];
+                self.0.read_exact(&mut bytes).unwrap();
+                bytes.truncate(bytes.len() - 2);
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
+            "*" => {
+                let items: Vec<_> =
+                    (0..rest.parse::<u32>().unwrap()).map(|_| self.answer()).collect();
+                items.join("\n")
+            }
+            _ => rest.to_owned(),
+        }
+    }
+}
+
+/// A limit of a policy: one rate, counted by `per`.
+pub fn limit(id: &str, algorithm: &str, n: u64, seconds: u64, per: &[&str]) -> Value {
+    json!({
+        "id": id, "when": [], "per": per, "missing": "skip", "counts": "requests",
+        "algorithm": algorithm, "keyed_by_period": algorithm != "token_bucket",
+        "numbers": {"n": n, "period_us": seconds * 1_000_000, "burst": n},
+        "on_store_failure": "open", "on_exceed": "reject",
+    })
+}
+
+/// A policy of one domain, `shop`, whose tenant key is `tenant`.
+pub fn policy(limits: &[Value]) -> RuleSet {
+    let document = json!({
+        "format": 1, "revision": "0123456789ab",
+        "domains": [{"name": "shop", "tenant_key": "tenant", "limits": limits, "plans": [],
+                     "tenants": {}}],
+    });
+    RuleSet::load(document.to_string().as_bytes(), &mut Identities::default()).unwrap()
+}
+
+/// What a request of these entries asks.
+pub fn plan<'r>(rules: &'r RuleSet, verb: Verb, cost: u64, entries: &[(&[u8], &[u8])]) -> Plan<'r> {
+    let descriptor = Descriptor { entries, costs: &[(b"requests", cost)], verb };
+    Plan::new(rules.domain(b"shop").unwrap(), &[descriptor], 0).unwrap()
+}
+
+/// A hit of one by a tenant.
+pub fn hit<'r>(rules: &'r RuleSet, tenant: &str) -> Plan<'r> {
+    plan(rules, Verb::Hit, 1, &[(b"tenant", tenant.as_bytes())])
+}
+
+pub fn peek<'r>(rules: &'r RuleSet, tenant: &str) -> Plan<'r> {
+    plan(rules, Verb::Peek, 1, &[(b"tenant", tenant.as_bytes())])
+}
+
+/// A store that waits long enough for a busy machine.
+pub fn store(url: &str) -> RedisStore {
+    store_within(url, Duration::from_secs(2))
+}
+
+pub fn store_within(url: &str, deadline: Duration) -> RedisStore {
+    let mut options = RedisOptions::parse(url).unwrap();
+    options.deadline = deadline;
+    RedisStore::new(options, Arc::new(Clock::default())).unwrap()
+}
+
+/// Runs as a worker thread does: one thread, its own handle.
+pub fn on_worker<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, work)
+}
+
+/// A connected handle.
+pub async fn handle(store: &RedisStore) -> RedisHandle {
+    let handle = store.handle();
+    tokio::time::timeout(Duration::from_secs(10), handle.connected())
+        .await
+        .unwrap_or_else(|_| panic!("no connection: {:?}", store.health()));
+    handle
+}
