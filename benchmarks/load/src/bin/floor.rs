@@ -1,6 +1,7 @@
 //! The floor: our transport, runtime and allocator with a constant answer. What a decision costs
 //! on top of it is ours to answer for; what stands below is the protocol's price.
 
+use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -29,7 +30,8 @@ const RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRat
 const ANSWER: &str = "0801 1212 0801 1206 08c0843d1002 18bf843d 22020801";
 
 /// Methods of the probe service: the transport's tests call them.
-const PROBES: [(&str, Method); 5] = [
+const PROBES: [(&str, Method); 6] = [
+    ("/tidegate.probe.Transport/Calls", Method::Calls),
     ("/tidegate.probe.Transport/Echo", Method::Echo),
     ("/tidegate.probe.Transport/Later", Method::Later),
     ("/tidegate.probe.Transport/Panic", Method::Panic),
@@ -40,6 +42,8 @@ const PROBES: [(&str, Method); 5] = [
 #[derive(Clone, Copy)]
 enum Method {
     RateLimit,
+    /// Says how many calls of probes came before it, as text.
+    Calls,
     /// Sends the message back.
     Echo,
     /// Sends the message back after 100 ms.
@@ -54,6 +58,7 @@ enum Method {
 struct Floor {
     answer: Message,
     has_probes: bool,
+    probe_calls: Cell<u64>,
 }
 
 impl Service for Floor {
@@ -69,8 +74,14 @@ impl Service for Floor {
     }
 
     fn call(&self, method: Method, call: Call) -> Reply<Self::Later> {
+        if matches!(method, Method::RateLimit) {
+            return Reply::Ready(Ok(self.answer.clone()));
+        }
+        let calls = self.probe_calls.replace(self.probe_calls.get() + 1);
         match method {
-            Method::RateLimit => Reply::Ready(Ok(self.answer.clone())),
+            Method::RateLimit | Method::Calls => {
+                Reply::Ready(Ok(Message::new(calls.to_string().as_bytes())))
+            }
             Method::Echo => Reply::Ready(Ok(Message::new(&call.message))),
             Method::Later => Reply::Later(Box::pin(async move {
                 sleep(Duration::from_millis(100)).await;
@@ -128,7 +139,7 @@ fn run() -> Result<(), String> {
     let stats = Arc::new(Stats::default());
     let seen = stopping.clone();
     let doors = move |_| {
-        let floor = Floor { answer: answer.clone(), has_probes };
+        let floor = Floor { answer: answer.clone(), has_probes, probe_calls: Cell::new(0) };
         let server = Server::new(floor, settings.clone(), Arc::clone(&stats), seen.clone());
         vec![Box::new(move |socket| serve(&server, socket)) as Serve]
     };
