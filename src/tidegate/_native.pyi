@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Self, TypeAlias, final
+
 from typing_extensions import disjoint_base
 
 __all__ = ["Decision", "Engine", "Limit", "LimitReport", "Policy", "check_regex"]

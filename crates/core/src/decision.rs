@@ -127,6 +127,7 @@ impl Decision<'_> {
 
 /// Answers a planned request from its outcomes, which stand in the order of
 /// [`Plan::asked`]; `None` where the store could not be asked.
+#[inline]
 pub fn conclude<'r>(plan: &Plan<'r>, outcomes: Option<&[Outcome]>) -> Decision<'r> {
     let mut limits = SmallVec::new();
     let mut asked = outcomes.unwrap_or_default().iter();
@@ -137,6 +138,7 @@ pub fn conclude<'r>(plan: &Plan<'r>, outcomes: Option<&[Outcome]>) -> Decision<'
     decide(limits, is_degraded)
 }
 
+#[inline]
 fn report<'r>(
     op: &PlannedOp<'r>,
     is_asked: bool,
@@ -171,6 +173,7 @@ fn report<'r>(
     }
 }
 
+#[inline]
 fn decide(limits: SmallVec<[LimitReport<'_>; 4]>, is_degraded: bool) -> Decision<'_> {
     let binding = binding(&limits, 0..limits.len());
     let denying = binding.map(|at| &limits[at]).filter(|report| report.denies());
@@ -198,6 +201,7 @@ fn binding(
     best
 }
 
+#[inline]
 fn binds_before(a: &LimitReport<'_>, b: &LimitReport<'_>) -> bool {
     match (a.denies(), b.denies()) {
         (true, false) => true,

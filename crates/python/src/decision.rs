@@ -1,17 +1,19 @@
 //! The answer to one request, as Python sees it: a few words now, the rest when somebody looks.
 
+use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
-use tidegate_core::{Decision as Concluded, PlannedOp, Reason};
-use tidegate_server::DecisionId;
+use tidegate_core::{Decision as Concluded, Plan, PlannedOp, Reason};
+use tidegate_server::{Answer, DecisionId, headers};
 
 use crate::asked::Asked;
 use crate::report::{LimitReport, Row};
 use crate::rules::Rules;
+use crate::server;
 
 /// The answer to one request: truthy when it may pass.
 #[pyclass(frozen, module = "tidegate")]
@@ -90,7 +92,7 @@ impl Decision {
         self.allowed
     }
 
-    /// Why: "ok", "over_limit", "cost_exceeds_limit", "blocked", "missing_key", "store_failure".
+    /// Why: ok, `over_limit`, `cost_exceeds_limit`, blocked, `missing_key`, `store_failure`.
     #[getter]
     const fn reason(&self) -> &'static str {
         self.reason.as_str()
@@ -148,6 +150,30 @@ impl Decision {
         Ok(dict)
     }
 
+    /// The headers that tell a client where it stands, `retry-after` among them.
+    #[pyo3(signature = (profile="github"))]
+    fn headers<'py>(&self, py: Python<'py>, profile: &str) -> PyResult<Bound<'py, PyDict>> {
+        let told = PyDict::new(py);
+        let decision = Concluded {
+            allowed: self.allowed,
+            reason: self.reason,
+            retry_after_us: self.retry_after_us,
+            is_degraded: self.is_degraded,
+            binding: self.binding().map(|at| at as usize),
+            limits: self.rows.iter().map(|row| row.said(&self.rules)).collect(),
+        };
+        let (plan, revision, now_us) = (&Plan::default(), self.revision(), self.decided_us);
+        let answer = Answer { decision, plan, revision, now_us };
+        let mut failed = Ok(());
+        headers::each(server::profile(profile)?, &answer, |name, value| {
+            let put = || told.set_item(name, String::from_utf8_lossy(value));
+            if let Err(error) = put() {
+                failed = Err(error);
+            }
+        });
+        failed.map(|()| told)
+    }
+
     const fn __bool__(&self) -> bool {
         self.allowed
     }
@@ -156,13 +182,13 @@ impl Decision {
         let verdict = if self.allowed { "allowed" } else { "denied" };
         let mut said = format!("<Decision {verdict}");
         if self.reason != Reason::Ok {
-            said += &format!(", {}", self.reason.as_str());
+            let _ = write!(said, ", {}", self.reason.as_str());
         }
         if let Some(row) = self.rows.get(self.binding as usize) {
-            said += &format!(": {}", row.report(&self.rules).summary());
+            let _ = write!(said, ": {}", row.report(&self.rules).summary());
         }
         if let Some(wait) = self.retry_after() {
-            said += &format!(", retry after {wait:.3} s");
+            let _ = write!(said, ", retry after {wait:.3} s");
         }
         if self.is_degraded {
             said += ", degraded";

@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyMapping, PyTuple};
 use smallvec::SmallVec;
 use tidegate_core::{Descriptor, Domain, Plan, Verb};
 
@@ -139,14 +139,13 @@ fn text<'a>(key: &'a Bound<'_, PyAny>) -> PyResult<Bytes<'a>> {
 }
 
 fn value_of<'a>(key: &Bound<'_, PyAny>, value: &'a Bound<'_, PyAny>) -> PyResult<Bytes<'a>> {
-    match value.cast::<PyString>() {
-        Ok(_) => text(value),
-        Err(_) if value.is_none() => Err(PyTypeError::new_err(format!(
+    if value.is_none() {
+        return Err(PyTypeError::new_err(format!(
             "descriptor {:?} is None; leave the key out where there is no value",
             key.str()?.to_string()
-        ))),
-        Err(_) => text(value),
+        )));
     }
+    text(value)
 }
 
 fn slices<'a>(entries: &'a Entries<'_>) -> Slices<'a> {

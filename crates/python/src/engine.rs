@@ -126,7 +126,8 @@ impl Engine {
 
     /// Holds the engine's own clock at that unix time in microseconds; 0 lets it run. Only in
     /// builds for tests.
-    #[cfg_attr(not(feature = "fake-clock"), expect(unused_variables))]
+    #[cfg_attr(feature = "fake-clock", expect(clippy::unnecessary_wraps, reason = "releases fail"))]
+    #[cfg_attr(not(feature = "fake-clock"), expect(unused_variables, clippy::unused_self))]
     fn set_clock_us(&self, now_us: u64) -> PyResult<()> {
         #[cfg(feature = "fake-clock")]
         {

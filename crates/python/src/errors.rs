@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tidegate_core::{RequestError, SnapshotError};
 use tidegate_counters::redis::{OptionsError, StoreError as Failure};
+use tidegate_server::StartError;
 
 import_exception!(tidegate.errors, ConfigError);
 import_exception!(tidegate.errors, InternalError);
@@ -30,6 +31,11 @@ pub fn request(error: &RequestError) -> PyErr {
 
 /// A store URL or option that cannot be used.
 pub fn options(error: &OptionsError) -> PyErr {
+    ConfigError::new_err(error.to_string())
+}
+
+/// A service that does not start: an address that is taken or not ours.
+pub fn start(error: &StartError) -> PyErr {
     ConfigError::new_err(error.to_string())
 }
 

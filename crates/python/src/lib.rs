@@ -13,6 +13,7 @@ mod policy;
 mod regex;
 mod report;
 mod rules;
+mod server;
 mod store;
 
 #[global_allocator]
@@ -33,4 +34,6 @@ mod _native {
     use crate::regex::check_regex;
     #[pymodule_export]
     use crate::report::LimitReport;
+    #[pymodule_export]
+    use crate::server::{Server, ServiceOptions};
 }

@@ -71,7 +71,7 @@ impl Limit {
             let (mut plans, mut asked) = (Vec::new(), Vec::new());
             for (key, cost) in &pairs? {
                 let parts = Parts::of(key)?;
-                plans.push(self.plan(&parts, cost.0, Verb::Hit)?);
+                plans.push(self.plan(&parts, cost.0, Verb::Hit));
                 asked.push(asked_for(&parts, cost.0, Verb::Hit));
             }
             let now_us = self.shared.now_us(py)?;
@@ -100,7 +100,7 @@ impl Limit {
     fn reset(&self, py: Python<'_>, parts: &Bound<'_, PyTuple>) -> PyResult<()> {
         guarded(|| {
             let parts = Parts::of(parts.as_any())?;
-            let plan = self.plan(&parts, 1, Verb::Peek)?;
+            let plan = self.plan(&parts, 1, Verb::Peek);
             self.shared.reset(py, &plan)
         })
     }
@@ -114,9 +114,8 @@ impl Limit {
 
 impl Limit {
     #[inline]
-    fn plan(&self, parts: &Parts<'_, '_>, cost: u64, verb: Verb) -> PyResult<Plan<'_>> {
+    fn plan(&self, parts: &Parts<'_, '_>, cost: u64, verb: Verb) -> Plan<'_> {
         Plan::direct(&self.rules.domain, &parts.bytes(), cost, verb)
-            .map_err(|error| errors::request(&error))
     }
 
     #[inline]
@@ -127,7 +126,7 @@ impl Limit {
         cost: u64,
         verb: Verb,
     ) -> PyResult<Decision> {
-        let plan = self.plan(parts, cost, verb)?;
+        let plan = self.plan(parts, cost, verb);
         let asked = asked_for(parts, cost, verb);
         self.shared.answer(py, &self.rules, &plan, asked, self.shared.now_us(py)?)
     }
@@ -139,7 +138,7 @@ impl Limit {
         let objects = PyTuple::new(py, objects)?;
         let parts = Parts::of(objects.as_any())?;
         let now_us = self.shared.now_us(py)?;
-        let mut plan = self.plan(&parts, *cost, Verb::Refund)?;
+        let mut plan = self.plan(&parts, *cost, Verb::Refund);
         let is_first = decision.take_refund();
         for op in &mut plan.ops {
             if !is_first || !decision.holds(op, now_us) {

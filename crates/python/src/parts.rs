@@ -20,7 +20,7 @@ pub enum Part<'a, 'py> {
 /// The bytes that a part counts under.
 pub enum Bytes<'a> {
     Text(&'a [u8]),
-    Number(SmallVec<[u8; 24]>),
+    Number(Box<[u8]>),
 }
 
 impl Bytes<'_> {
@@ -59,8 +59,8 @@ fn bytes_of_others<'a>(object: Borrowed<'a, '_, PyAny>) -> PyResult<Bytes<'a>> {
     }
     if object.cast::<PyInt>().is_ok() && object.cast::<PyBool>().is_err() {
         return Ok(Bytes::Number(match object.extract::<i64>() {
-            Ok(number) => SmallVec::from_slice(itoa::Buffer::new().format(number).as_bytes()),
-            Err(_) => SmallVec::from_slice(object.str()?.to_str()?.as_bytes()),
+            Ok(number) => Box::from(itoa::Buffer::new().format(number).as_bytes()),
+            Err(_) => Box::from(object.str()?.to_str()?.as_bytes()),
         }));
     }
     let hint = if object.is_none() {

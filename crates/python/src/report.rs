@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tidegate_core::{LimitReport as Said, Numbers};
+use tidegate_core::{LimitReport as Said, Numbers, Reason};
 
 use crate::rules::Rules;
 
@@ -17,6 +17,8 @@ pub struct Row {
     pub allowed: bool,
     pub remaining: u64,
     pub reset_us: u64,
+    pub reason: Reason,
+    pub is_folded: bool,
 }
 
 impl Row {
@@ -28,6 +30,22 @@ impl Row {
             allowed: said.allowed,
             remaining: said.remaining,
             reset_us: said.reset_us,
+            reason: said.reason,
+            is_folded: said.is_folded,
+        }
+    }
+
+    /// What the engine said, but for the wait, which the decision holds.
+    pub fn said<'r>(&self, rules: &'r Rules) -> Said<'r> {
+        Said {
+            rule: &rules.domain.rules[self.rule as usize],
+            numbers: self.numbers,
+            allowed: self.allowed,
+            remaining: self.remaining,
+            wait_us: None,
+            reset_us: self.reset_us,
+            reason: self.reason,
+            is_folded: self.is_folded,
         }
     }
 

@@ -140,7 +140,7 @@ impl<'r> Plan<'r> {
         parts: &[&[u8]],
         cost: u64,
         verb: Verb,
-    ) -> Result<Self, RequestError> {
+    ) -> Self {
         let mut plan = Self::default();
         for rule in &domain.rules {
             let Some(numbers) = rule.numbers else { continue };
@@ -157,7 +157,7 @@ impl<'r> Plan<'r> {
             });
         }
         plan.settle_denied();
-        Ok(plan)
+        plan
     }
 
     /// The operations that the store answers, in order.

@@ -1,0 +1,188 @@
+//! The service: the native server, started and stopped from Python. No Python runs on its
+//! threads.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
+use tidegate_server::{HeaderProfile, Node, Server as Doors, ServerOptions, Store};
+
+use crate::errors::{self, guarded};
+
+/// What a service is started with; Python fills in every default.
+#[pyclass(frozen, get_all, module = "tidegate._native")]
+#[derive(Clone)]
+pub struct ServiceOptions {
+    /// Address and port of the HTTP door.
+    http: String,
+    /// Address and port of the gRPC door.
+    grpc: String,
+    /// Threads that serve.
+    workers: usize,
+    /// Bound of the memory store.
+    max_counters: usize,
+    /// A shared store's URL; None counts in memory.
+    store: Option<String>,
+    /// What the keys of a shared store begin with.
+    prefix: String,
+    /// Microseconds after which a shared store counts as away.
+    deadline_us: u64,
+    /// Header profile: "github" or "off".
+    headers: String,
+}
+
+#[pymethods]
+impl ServiceOptions {
+    #[new]
+    #[pyo3(signature = (*, http, grpc, workers, max_counters, store, prefix, deadline_us, headers))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    const fn new(
+        http: String,
+        grpc: String,
+        workers: usize,
+        max_counters: usize,
+        store: Option<String>,
+        prefix: String,
+        deadline_us: u64,
+        headers: String,
+    ) -> Self {
+        Self { http, grpc, workers, max_counters, store, prefix, deadline_us, headers }
+    }
+}
+
+/// A running service.
+#[pyclass(frozen, module = "tidegate._native")]
+pub struct Server {
+    node: Arc<Node>,
+    http: SocketAddr,
+    grpc: SocketAddr,
+    // Guards the doors, which are drained once.
+    doors: Mutex<Option<Doors>>,
+}
+
+#[pymethods]
+impl Server {
+    /// Opens the doors with a policy in force.
+    #[staticmethod]
+    #[pyo3(signature = (snapshot, options, *, admin_token))]
+    fn start(
+        py: Python<'_>,
+        snapshot: &[u8],
+        options: &ServiceOptions,
+        admin_token: Option<String>,
+    ) -> PyResult<Self> {
+        guarded(|| {
+            let clock = Arc::new(Clock::default());
+            let node = Arc::new(Node::new(store(options, &clock)?, clock));
+            node.load(snapshot).map_err(|error| errors::snapshot(&error))?;
+            let options = ServerOptions {
+                http: address(&options.http)?,
+                grpc: address(&options.grpc)?,
+                workers: options.workers,
+                header_profile: profile(&options.headers)?,
+                admin_token,
+                ..ServerOptions::default()
+            };
+            let doors = py
+                .detach(|| Doors::start(Arc::clone(&node), &options))
+                .map_err(|error| errors::start(&error))?;
+            let (http, grpc) = (doors.http_address(), doors.grpc_address());
+            Ok(Self { node, http, grpc, doors: Mutex::new(Some(doors)) })
+        })
+    }
+
+    /// Where HTTP is served: address and port.
+    #[getter]
+    fn http_address(&self) -> String {
+        self.http.to_string()
+    }
+
+    /// Where gRPC is served: address and port.
+    #[getter]
+    fn grpc_address(&self) -> String {
+        self.grpc.to_string()
+    }
+
+    /// The revision of the policy in force.
+    #[getter]
+    fn revision(&self) -> Option<String> {
+        self.node.revision().map(|revision| revision.to_string())
+    }
+
+    /// Puts another snapshot in force; what was counted stays.
+    fn load(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<String> {
+        guarded(|| {
+            let loaded = py.detach(|| self.node.load(snapshot));
+            loaded.map(|revision| revision.to_string()).map_err(|error| errors::snapshot(&error))
+        })
+    }
+
+    /// Notes why a policy file cannot be used, for `/readyz` and the metrics.
+    fn note_reload_failure(&self, why: &str) {
+        self.node.note_reload_failure(why);
+    }
+
+    /// Notes that the policy file is again the one in force.
+    fn clear_reload_failure(&self) {
+        self.node.clear_reload_failure();
+    }
+
+    /// Ends the service: no new requests, those in flight answered, at most 10 s. Further calls
+    /// return at once.
+    fn drain(&self, py: Python<'_>) -> PyResult<()> {
+        guarded(|| {
+            py.detach(|| {
+                let doors = self.doors.lock().take();
+                if let Some(doors) = doors {
+                    doors.drain();
+                }
+            });
+            Ok(())
+        })
+    }
+
+    /// Holds the service's clock at that unix time in microseconds; 0 lets it run. Only in builds
+    /// for tests.
+    #[cfg_attr(feature = "fake-clock", expect(clippy::unnecessary_wraps, reason = "releases fail"))]
+    #[cfg_attr(not(feature = "fake-clock"), expect(unused_variables, clippy::unused_self))]
+    fn set_clock_us(&self, now_us: u64) -> PyResult<()> {
+        #[cfg(feature = "fake-clock")]
+        {
+            self.node.clock().set_us(now_us);
+            Ok(())
+        }
+        #[cfg(not(feature = "fake-clock"))]
+        Err(errors::no_fake_clock())
+    }
+}
+
+fn store(options: &ServiceOptions, clock: &Arc<Clock>) -> PyResult<Store> {
+    let _ = (clock, Duration::from_micros(options.deadline_us), &options.prefix);
+    match &options.store {
+        None => {
+            let memory = MemoryOptions { max_counters: options.max_counters };
+            Ok(Store::Memory(MemoryStore::new(memory)))
+        }
+        Some(_) => Err(errors::config("a shared store: not supported yet".into())),
+    }
+}
+
+fn address(text: &str) -> PyResult<SocketAddr> {
+    text.parse()
+        .map_err(|_| errors::config(format!("{text:?} is no address, such as 127.0.0.1:8080")))
+}
+
+/// The profile of that name.
+pub fn profile(name: &str) -> PyResult<HeaderProfile> {
+    match name {
+        "github" => Ok(HeaderProfile::Github),
+        "off" => Ok(HeaderProfile::Off),
+        "draft03" | "ietf" => {
+            Err(errors::config(format!("header profile {name:?}: not supported yet; use github")))
+        }
+        _ => Err(errors::config(format!("unknown header profile {name:?}: use github or off"))),
+    }
+}
