@@ -83,7 +83,8 @@ def _check_when(limit: Limit, path: Path, check_regex: CheckRegex | None) -> Ite
         for pattern in matcher.any:
             wrong = check_regex(pattern.text) if pattern.kind == "regex" else None
             if wrong:
-                reason = " ".join(line.strip() for line in wrong.splitlines() if line.strip())
+                # Over several lines the first ones draw the pattern, the last one says why.
+                reason = wrong.strip().rpartition("\n")[2].removeprefix("error: ").rstrip(".")
                 message = f"the regex {quoted(pattern.text)} cannot be used: {reason[:300]}"
                 yield Finding(here, message, "the syntax is that of Rust's regex crate")
 

@@ -128,7 +128,9 @@ def read_yaml(text: str) -> Source | Syntax:
         line, column = before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1
         code = error.character if isinstance(error.character, int) else ord(error.character[:1])
         message = f"the character U+{code:04X} is not allowed here"
-        return Syntax(line, column, message, 'write it as an escape between double quotes: "\\x07"')
+        escape = f"\\U{code:08x}"
+        hint = f'write it as an escape between double quotes: "{escape}"'
+        return Syntax(line, column, message, hint)
     except yaml.MarkedYAMLError as error:
         return _syntax(error)
     except UnicodeEncodeError:

@@ -345,7 +345,7 @@ def test_every_mistake_of_a_list_is_told_at_its_own_place() -> None:
 
 def test_the_regex_check_that_is_given_is_used() -> None:
     def check(pattern: str) -> str | None:
-        return "unclosed\n   group" if pattern == "(" else None
+        return "regex parse error:\n  (\n  ^\nerror: unclosed group" if pattern == "(" else None
 
     text = limit("rate: 1/s", "when: {a: {regex: '('}, b: {not: [{regex: '('}, {regex: x}]}}")
     result = load_policy(text, check_regex=check)
