@@ -73,7 +73,14 @@ class Envoy:
     def __enter__(self) -> Self:
         config = self.folder / "envoy.json"
         config.write_text(json.dumps(self.config, indent=1))
-        options = ["--admin-address-path", str(self.folder / "admin"), "--concurrency", "1"]
+        options = [
+            "--admin-address-path",
+            str(self.folder / "admin"),
+            "--concurrency",
+            "1",
+            "-l",
+            "warning",
+        ]
         command = [self.binary, "-c", str(config), *options, "--disable-hot-restart"]
         self.port = self._process.start(command, self._listening_port)
         return self

@@ -1,0 +1,1 @@
+"""A real Envoy asks a real Tidegate about requests to a tiny application."""

@@ -1,0 +1,74 @@
+"""The configuration of Envoy that users are shown, with the addresses of a test put in."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLE = EXAMPLES / "envoy.yaml"
+
+RATE_LIMIT = "envoy.filters.http.ratelimit"
+PATIENCE = "10s"
+"""Tests wait longer for an answer than users should: their machine may be busy."""
+
+
+def bootstrap(*, app_port: int, rls_port: int) -> dict[str, Any]:
+    """`examples/envoy.yaml`, on free ports, in front of this application, asking this Tidegate."""
+    config: dict[str, Any] = yaml.safe_load(EXAMPLE.read_text())
+    resources = config["static_resources"]
+    for place in (config["admin"], resources["listeners"][0]):
+        place["address"]["socket_address"]["port_value"] = 0
+    set_port(config, "app", app_port)
+    set_port(config, "tidegate", rls_port)
+    rate_limit(config)["timeout"] = PATIENCE
+    return config
+
+
+def set_port(config: dict[str, Any], cluster: str, port: int) -> None:
+    """Where a cluster's one server listens."""
+    (found,) = (it for it in config["static_resources"]["clusters"] if it["name"] == cluster)
+    (locality,) = found["load_assignment"]["endpoints"]
+    (server,) = locality["lb_endpoints"]
+    server["endpoint"]["address"]["socket_address"]["port_value"] = port
+
+
+def rate_limit(config: dict[str, Any]) -> dict[str, Any]:
+    """The rate limit filter's own part."""
+    filters = _manager(config)["http_filters"]
+    (found,) = (part["typed_config"] for part in filters if part["name"] == RATE_LIMIT)
+    return dict_of(found)
+
+
+def ask_for_each_request(config: dict[str, Any], *descriptors: dict[str, Any]) -> None:
+    """Has every request, whatever its path, bring these descriptors and no others."""
+    rate_limit(config)["rate_limits"] = list(descriptors)
+    (host,) = _manager(config)["route_config"]["virtual_hosts"]
+    host["routes"] = [{"match": {"prefix": "/"}, "route": {"cluster": "app"}}]
+
+
+def put_first(config: dict[str, Any], http_filter: dict[str, Any]) -> None:
+    """Has a filter run before all others."""
+    _manager(config)["http_filters"].insert(0, http_filter)
+
+
+def from_header(header: str, key: str) -> dict[str, Any]:
+    """The action that takes an entry's value from a request header."""
+    return {"request_headers": {"header_name": header, "descriptor_key": key}}
+
+
+def constant(key: str, value: str) -> dict[str, Any]:
+    """The action that makes an entry of fixed text."""
+    return {"generic_key": {"descriptor_key": key, "descriptor_value": value}}
+
+
+def dict_of(value: Any) -> dict[str, Any]:
+    """A mapping of the configuration."""
+    assert isinstance(value, dict)
+    return value
+
+
+def _manager(config: dict[str, Any]) -> dict[str, Any]:
+    (chain,) = config["static_resources"]["listeners"][0]["filter_chains"]
+    (manager,) = chain["filters"]
+    return dict_of(manager["typed_config"])

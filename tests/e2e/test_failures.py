@@ -1,0 +1,138 @@
+"""Parts fail while the gateway runs: the store, the node, the policy file."""
+
+import signal
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.e2e.bootstrap import ask_for_each_request, from_header, rate_limit
+from tests.e2e.conftest import StartGateway
+from tests.servers.process import wait_for
+from tests.servers.valkey import StoreServer
+
+BY_TENANT = {"actions": [from_header("x-tenant", "tenant")]}
+BY_MODE = {"actions": [from_header("x-mode", "mode")]}
+
+PER_TENANT = """
+version: 1
+domains:
+  shop:
+    limits:
+      - {{id: {id}, per: [tenant], missing: skip, rate: {rate}}}
+"""
+
+OPEN_AND_CLOSED = """
+version: 1
+domains:
+  shop:
+    limits:
+      - {id: lenient, when: {mode: open}, rate: 1/h, on_store_failure: open}
+      - {id: careful, when: {mode: closed}, rate: 1/h, on_store_failure: closed}
+"""
+
+
+def per_tenant(rate: str, limit_id: str = "per-tenant") -> str:
+    return PER_TENANT.format(rate=rate, id=limit_id)
+
+
+def by_tenant(config: dict[str, Any]) -> None:
+    ask_for_each_request(config, BY_TENANT)
+
+
+def test_a_lost_store_opens_or_closes_as_each_limit_says(
+    start_gateway: StartGateway, valkey: StoreServer
+) -> None:
+    gateway = start_gateway(
+        OPEN_AND_CLOSED, lambda config: ask_for_each_request(config, BY_MODE), store=valkey.url
+    )
+    assert gateway.statuses(2, x_mode="open") == [200, 429]
+    assert gateway.statuses(2, x_mode="closed") == [200, 429]
+
+    valkey.stop(signal.SIGKILL)
+    assert gateway.statuses(3, x_mode="open") == [200, 200, 200]
+    closed = gateway.get(x_mode="closed")
+    assert closed.status == 429
+    assert closed.json()["type"].endswith("#temporary-reduced-capacity")
+    assert closed.json()["violated-policies"] == ["careful"]
+    assert closed.headers["retry-after"] == "1"
+    assert gateway.stat("error") == 0, "each was an answer of ours, none a failure to Envoy"
+
+    valkey.start()
+    wait_for(lambda: gateway.get(x_mode="open").status == 429, "the limit to hold again")
+    assert gateway.get(x_mode="open").json()["reason"] == "over_limit"
+
+
+def test_a_node_starts_while_its_store_is_down(
+    start_gateway: StartGateway, valkey: StoreServer
+) -> None:
+    valkey.stop()
+    gateway = start_gateway(
+        OPEN_AND_CLOSED, lambda config: ask_for_each_request(config, BY_MODE), store=valkey.url
+    )
+    assert gateway.statuses(2, x_mode="open") == [200, 200]
+    assert gateway.get(x_mode="closed").status == 429
+    valkey.start()
+    wait_for(lambda: gateway.get(x_mode="closed").status == 200, "the store to be used")
+    assert gateway.get(x_mode="closed").json()["reason"] == "over_limit"
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+@pytest.mark.parametrize(("must_answer", "status"), [(False, 200), (True, 500)])
+def test_without_a_node_envoy_decides_and_the_node_may_come_back(
+    start_gateway: StartGateway, how: signal.Signals, *, must_answer: bool, status: int
+) -> None:
+    def configure(config: dict[str, Any]) -> None:
+        by_tenant(config)
+        rate_limit(config)["failure_mode_deny"] = must_answer
+
+    gateway = start_gateway(per_tenant("1/h"), configure)
+    assert gateway.statuses(2, x_tenant="acme") == [200, 429]
+
+    code = gateway.tidegate.stop(how)
+    assert code == (0 if how == signal.SIGTERM else -how)
+    assert gateway.statuses(3, x_tenant="acme") == [status] * 3
+    assert gateway.stat("error") == 3
+    assert gateway.stat("failure_mode_allowed") == (0 if must_answer else 3)
+
+    gateway.tidegate.start()
+    wait_for(lambda: gateway.get(x_tenant="acme").status == 429, "the limit to hold again")
+    assert gateway.get(x_tenant="other").headers["x-ratelimit-remaining"] == "0"
+
+
+def test_a_new_number_holds_at_once_and_what_was_used_stays_used(
+    start_gateway: StartGateway,
+) -> None:
+    gateway = start_gateway(per_tenant("3/h"), by_tenant)
+    ask = partial(gateway.get, x_tenant="acme")
+    assert gateway.statuses(4, x_tenant="acme") == [200, 200, 200, 429]
+
+    gateway.tidegate.write(per_tenant("5/h"))
+    raised = wait_for(lambda: passed if (passed := ask()).status == 200 else None, "the raise")
+    assert raised.headers["x-ratelimit-limit"] == "5"
+    assert raised.headers["x-ratelimit-remaining"] == "1", "three were used before"
+
+    gateway.tidegate.write(per_tenant("1/h"))
+    wait_for(lambda: ask().headers["x-ratelimit-limit"] == "1", "the lowering")
+    assert ask().status == 429
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        per_tenant("3/h", r'"a\r\nset-cookie: forged"'),
+        per_tenant("3/parsec"),
+        "version: 1\ndomains: {shop: {limi",
+    ],
+    ids=["line break in an id", "unknown unit", "half-written"],
+)
+def test_a_bad_policy_changes_nothing(start_gateway: StartGateway, bad: str) -> None:
+    gateway = start_gateway(per_tenant("2/h"), by_tenant)
+    assert gateway.get(x_tenant="acme").status == 200
+    said = len(gateway.tidegate.log())
+    gateway.tidegate.write(bad)
+    wait_for(lambda: "policy.yaml" in gateway.tidegate.log()[said:], "the log to say what is wrong")
+    answers = [gateway.get(x_tenant="acme") for _ in range(2)]
+    assert [answer.status for answer in answers] == [200, 429]
+    assert {answer.headers["x-ratelimit-limit"] for answer in answers} == {"2"}
+    assert all("set-cookie" not in answer.headers for answer in answers)

@@ -1,0 +1,88 @@
+"""Starts `tidegate serve` on free loopback ports, and stops it."""
+
+import re
+import signal
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.servers.process import Process
+
+_ADDRESS = r"\b{door}\b\D*?127\.0\.0\.1:(\d+)"
+
+
+@dataclass
+class Tidegate:
+    """One node on a policy file. Use it as a context manager.
+
+    Args:
+        policy: The policy, as text; it is written to a file and may be written anew.
+        folder: Where the file and the log lie, and stay.
+        store: The store's URL; in memory by default.
+        options: More arguments of `tidegate serve`.
+    """
+
+    policy: str
+    folder: Path
+    store: str | None = None
+    options: tuple[str, ...] = ()
+    http_port: int = field(default=0, init=False)
+    grpc_port: int = field(default=0, init=False)
+    _process: Process = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._process = Process("tidegate", self.folder / "tidegate.log")
+        self.write(self.policy)
+
+    @property
+    def file(self) -> Path:
+        """The policy file."""
+        return self.folder / "policy.yaml"
+
+    def write(self, policy: str) -> None:
+        """Changes the policy as careful editors do: beside the file, then over it."""
+        draft = self.file.with_suffix(".draft")
+        draft.write_text(policy)
+        draft.replace(self.file)
+
+    def start(self) -> None:
+        """Starts the node and waits until it listens: again, at the addresses that it had."""
+        command = [
+            *(sys.executable, "-m", "tidegate.cli.main", "serve"),
+            *("--policy", str(self.file)),
+            *(("--store", self.store) if self.store else ()),
+            *("--http", f"127.0.0.1:{self.http_port}", "--grpc", f"127.0.0.1:{self.grpc_port}"),
+            *self.options,
+        ]
+        said_before = len(self.log())
+        self.http_port, self.grpc_port = self._process.start(
+            command, lambda: self._addresses(said_before)
+        )
+
+    def stop(self, sig: signal.Signals = signal.SIGTERM) -> int | None:
+        """Stops the node and says its exit code; `SIGKILL` is what a crash looks like."""
+        return self._process.stop(sig)
+
+    def log(self) -> str:
+        """What the node has said so far."""
+        return self._process.text()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _addresses(self, said_before: int) -> tuple[int, int] | None:
+        said = self.log()[said_before:]
+        http = re.search(_ADDRESS.format(door="(?i:http)"), said)
+        grpc = re.search(_ADDRESS.format(door="(?i:grpc)"), said)
+        return (int(http[1]), int(grpc[1])) if http and grpc else None
