@@ -1,5 +1,7 @@
 //! What the Redis store answers while all is well.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod redis_support;
 
 use std::rc::Rc;

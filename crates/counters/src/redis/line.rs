@@ -313,6 +313,8 @@ impl Line {
         if stuck.is_some_and(Deadline::is_over) {
             return Err(Arc::from("the server does not answer"));
         }
-        Ok(next.into_iter().chain(stuck).min())
+        // A request that comes later counts on a timer that goes off within its own patience.
+        let tick = stuck.map(|stuck| stuck.min(Deadline::after(self.shared.patience)));
+        Ok(next.into_iter().chain(tick).min())
     }
 }
