@@ -30,7 +30,8 @@ $(STAMPS)/venv: pyproject.toml tools/machine.sh
 # The development build has a clock that tests can set; releases lack it.
 $(STAMPS)/native: $(STAMPS)/venv $(RUST_SOURCES)
 	@echo 'building the native module (some minutes the first time)'
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop -q --features pyo3/abi3-py311,fake-clock
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --features pyo3/abi3-py311,fake-clock \
+		>$(STAMPS)/native.log 2>&1 || { cat $(STAMPS)/native.log; exit 1; }
 	@touch $@
 
 test: $(STAMPS)/native ## Everything that must hold: Rust and Python, with real servers
