@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Protocol
 
 import pytest
@@ -72,12 +73,13 @@ def start_gateway(envoy_path: str, tmp_path: Path) -> Iterator[StartGateway]:
             store: str | None = None,
             options: tuple[str, ...] = (),
         ) -> Gateway:
+            folder = Path(mkdtemp(prefix="gateway-", dir=tmp_path))
             app = stack.enter_context(Upstream())
-            tidegate = stack.enter_context(Tidegate(policy, tmp_path, store, options))
+            tidegate = stack.enter_context(Tidegate(policy, folder, store, options))
             config = bootstrap(app_port=app.port, rls_port=tidegate.grpc_port)
             if configure is not None:
                 configure(config)
-            envoy = stack.enter_context(Envoy(envoy_path, config, tmp_path))
+            envoy = stack.enter_context(Envoy(envoy_path, config, folder))
             return Gateway(envoy, tidegate, app)
 
         yield start
@@ -91,6 +93,6 @@ def pytest_runtest_makereport(
     report = yield
     folder = getattr(item, "funcargs", {}).get("tmp_path")
     if report.failed and isinstance(folder, Path):
-        for log in sorted(folder.glob("*.log")):
+        for log in sorted(folder.rglob("*.log")):
             report.sections.append((log.name, log.read_text(errors="replace")[-SHOWN_OF_A_LOG:]))
     return report

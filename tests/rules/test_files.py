@@ -11,7 +11,6 @@ from tests.rules.sources import ROOT, files, python_files, rust_files, text, wit
 MOST_LINES = 400
 LONGER: dict[str, str] = {
     "crates/counters/src/redis/lua/decide.lua": "a script is one file, and one call decides all",
-    "tests/unit/policy/test_load.py": "one table: each rule of the policy file beside its message",
 }
 """Files that may be longer, and why."""
 

@@ -1,7 +1,11 @@
 """What is released: one version, locked sources of public registries alone, all parts inside."""
 
 import re
+import subprocess
+import sys
+import tarfile
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +65,26 @@ def test_base_dependencies_are_what_policy_files_need() -> None:
     names = {re.split(r"[<>=!~ \[]", line)[0].lower() for line in project["dependencies"]}
     assert names == {"pydantic", "pyyaml"}
     assert all("<" in line for line in project["dependencies"]), "ranges are pinned"
+
+
+def test_the_source_distribution_holds_all_that_it_is_built_from(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "maturin", "sdist", "--out", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        inside = {name.partition("/")[2] for name in packed.getnames()}
+    wanted = {
+        str(path)
+        for path in (
+            *files(".py", "src"),
+            *files(".pyi", "src"),
+            *files("py.typed", "src"),
+            *files(".lua", "crates"),
+            *files(".rs", "crates"),
+        )
+        if "tests" not in path.parts
+    }
+    assert wanted <= inside
+    assert {"Cargo.lock", "LICENSE", "README.md"} <= inside
+    assert not [name for name in inside if name.endswith((".so", ".pyc")) or name[:1] == "."]
