@@ -10,7 +10,9 @@ use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use redis_support::{Server, handle, hit, limit, on_worker, peek, policy, store, store_within};
+use redis_support::{
+    Server, handle, hit, limit, on_worker, peek, policy, store, store_within, timed,
+};
 use tidegate_core::{RuleSet, Verb};
 use tidegate_counters::clock::Deadline;
 use tidegate_counters::redis::{ErrorClass, RedisHandle, RedisStore, StoreError};
@@ -24,23 +26,16 @@ async fn left(handle: &RedisHandle, rules: &RuleSet) -> u64 {
     handle.decide(&peek(rules, "acme")).await.unwrap()[0].remaining
 }
 
-/// Asks until the store answers again; how many milliseconds that took.
+/// Asks until the store answers again; how long that took.
 async fn recovers(handle: &RedisHandle, rules: &RuleSet) -> Duration {
-    let most = Duration::from_secs(10);
-    let deadline = Deadline::after(most);
-    while handle.decide(&peek(rules, "acme")).await.is_err() {
-        assert!(!deadline.is_over(), "the store is back, its service is not");
-        sleep(Duration::from_millis(5)).await;
-    }
-    most - deadline.left()
-}
-
-/// Runs a call and says how long it took.
-async fn timed<T>(call: impl Future<Output = T>) -> (T, Duration) {
-    let most = Duration::from_secs(60);
-    let deadline = Deadline::after(most);
-    let answer = call.await;
-    (answer, most - deadline.left())
+    let deadline = Deadline::after(Duration::from_secs(10));
+    let asking = async {
+        while handle.decide(&peek(rules, "acme")).await.is_err() {
+            assert!(!deadline.is_over(), "the store is back, its service is not");
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timed(asking).await.1
 }
 
 #[test]
@@ -187,7 +182,7 @@ fn swallowing_proxy(server: u16, answers: usize) -> u16 {
         for client in listener.incoming().flatten() {
             let mut client: TcpStream = client;
             let mut upstream = TcpStream::connect(("127.0.0.1", server)).unwrap();
-            let mut buffer = [0; 65536];
+            let mut buffer = vec![0; 65536];
             // One exchange for the greeting, then so many calls.
             for exchange in 0..=answers {
                 let Ok(count @ 1..) = client.read(&mut buffer) else { break };

@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_core::Plan;
@@ -25,7 +25,7 @@ thread_local! {
 /// One thread's connection to one store.
 #[derive(Debug)]
 struct Caller {
-    store: u64,
+    store: Weak<Shared>,
     /// A child of a fork must not speak on its parent's socket.
     process: u32,
     socket: Option<Socket>,
@@ -47,12 +47,12 @@ struct Packed {
 type Results = Vec<Result<Outcomes, StoreError>>;
 
 /// Decides the plans in order, in as few calls as hold them, all written before any is read.
-pub(super) fn decide(shared: &Shared, plans: &[Plan<'_>]) -> Results {
+pub(super) fn decide(shared: &Arc<Shared>, plans: &[Plan<'_>]) -> Results {
     with_caller(shared, |caller| caller.decide(shared, plans))
 }
 
 /// Deletes the counters that a plan meets.
-pub(super) fn reset(shared: &Shared, plan: &Plan<'_>) -> Result<(), StoreError> {
+pub(super) fn reset(shared: &Arc<Shared>, plan: &Plan<'_>) -> Result<(), StoreError> {
     if plan.asked().next().is_none() {
         return Ok(());
     }
@@ -74,13 +74,14 @@ pub(super) fn reset(shared: &Shared, plan: &Plan<'_>) -> Result<(), StoreError> 
     })
 }
 
-fn with_caller<T>(shared: &Shared, run: impl FnOnce(&mut Caller) -> T) -> T {
+fn with_caller<T>(shared: &Arc<Shared>, run: impl FnOnce(&mut Caller) -> T) -> T {
     CALLERS.with_borrow_mut(|callers| {
         let process = std::process::id();
-        callers.retain(|caller| caller.process == process);
-        let known = callers.iter().position(|caller| caller.store == shared.number);
+        callers.retain(|caller| caller.process == process && caller.store.strong_count() > 0);
+        let ours = Arc::as_ptr(shared);
+        let known = callers.iter().position(|caller| caller.store.as_ptr() == ours);
         let at = known.unwrap_or_else(|| {
-            callers.push(Caller::new(shared.number, process));
+            callers.push(Caller::new(Arc::downgrade(shared), process));
             callers.len() - 1
         });
         run(&mut callers[at])
@@ -88,7 +89,7 @@ fn with_caller<T>(shared: &Shared, run: impl FnOnce(&mut Caller) -> T) -> T {
 }
 
 impl Caller {
-    fn new(store: u64, process: u32) -> Self {
+    fn new(store: Weak<Shared>, process: u32) -> Self {
         Self {
             store,
             process,

@@ -8,13 +8,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tidegate_core::Plan;
-use tokio::io::ReadBuf;
 
 use super::batch::{Batch, Seat, Stage};
 use super::call::{By, Call, Kind, MOST_REQUESTS};
 use super::connection::Stream;
-use super::error::{Remedy, StoreError};
-use super::resp::{self, Reply};
+use super::error::StoreError;
 use super::store::Shared;
 use crate::clock::Deadline;
 
@@ -32,19 +30,19 @@ const SPARE_CALLS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) shared: Arc<Shared>,
-    stream: Option<Stream>,
+    pub(super) stream: Option<Stream>,
     /// Why there is no stream.
     why_down: Arc<str>,
     /// In arrival order; requests join the last one.
     pending: VecDeque<Rc<Batch>>,
-    in_flight: VecDeque<Rc<Batch>>,
+    pub(super) in_flight: VecDeque<Rc<Batch>>,
     /// Bytes that the socket has not taken yet.
     output: Vec<u8>,
-    input: Vec<u8>,
-    input_end: usize,
+    pub(super) input: Vec<u8>,
+    pub(super) input_end: usize,
     sequence: u64,
     /// Sequence of the last call that carried the script's text.
-    loaded_at: Option<u64>,
+    pub(super) loaded_at: Option<u64>,
     spare: Vec<Call>,
     /// The driver's, for a socket that is full or an idle timer.
     pub(super) driver: Option<Waker>,
@@ -133,7 +131,7 @@ impl Line {
         self.flush();
     }
 
-    fn send(&mut self, batch: Rc<Batch>, by: By) {
+    pub(super) fn send(&mut self, batch: Rc<Batch>, by: By) {
         self.sequence += 1;
         if by == By::Text {
             self.loaded_at = Some(self.sequence);
@@ -163,7 +161,7 @@ impl Line {
         }
     }
 
-    fn recycle(&mut self, batch: &Batch) {
+    pub(super) fn recycle(&mut self, batch: &Batch) {
         if self.spare.len() < SPARE_CALLS {
             self.spare.push(batch.take_call());
         }
@@ -210,94 +208,6 @@ impl Line {
             }
         }
         Poll::Pending
-    }
-
-    fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Arc<str>> {
-        loop {
-            let Some(stream) = &mut self.stream else { return Err(Arc::from("closed")) };
-            if self.input_end == self.input.len() {
-                self.input.resize(self.input_end * 2, 0);
-            }
-            let mut buffer = ReadBuf::new(&mut self.input[self.input_end..]);
-            match stream.poll_read(cx, &mut buffer) {
-                Poll::Pending => return Ok(()),
-                Poll::Ready(Err(error)) => return Err(error.to_string().into()),
-                Poll::Ready(Ok(())) if buffer.filled().is_empty() => {
-                    return Err(Arc::from("closed by the server"));
-                }
-                Poll::Ready(Ok(())) => self.input_end += buffer.filled().len(),
-            }
-            let input = std::mem::take(&mut self.input);
-            let taken = self.take_replies(&input[..self.input_end]);
-            self.input = input;
-            let used = taken?;
-            self.input.copy_within(used..self.input_end, 0);
-            self.input_end -= used;
-        }
-    }
-
-    fn take_replies(&mut self, input: &[u8]) -> Result<usize, Arc<str>> {
-        let mut used = 0;
-        loop {
-            match resp::parse(&input[used..]) {
-                Ok(None) => return Ok(used),
-                Ok(Some((reply, length))) => {
-                    used += length;
-                    let Some(batch) = self.in_flight.pop_front() else {
-                        return Err(Arc::from("an answer that nothing was asked for"));
-                    };
-                    self.answer(batch, &reply)?;
-                }
-                Err(resp::NotResp) => return Err(Arc::from("its answers are not RESP")),
-            }
-        }
-    }
-
-    /// Ends a batch by its answer, or sends it again where that is proven safe.
-    fn answer(&mut self, batch: Rc<Batch>, reply: &Reply<'_>) -> Result<(), Arc<str>> {
-        let (kind, length) = {
-            let body = batch.body();
-            (body.call.kind(), body.call.reply_length())
-        };
-        let mut over = Ok(());
-        match (kind, reply) {
-            (Kind::Decide, Reply::Bulk(Some(records))) if records.len() == length => {
-                self.is_proven = true;
-                batch.end(Stage::Answered(records.to_vec()));
-            }
-            (Kind::Delete, Reply::Integer(_)) => batch.end(Stage::Answered(Vec::new())),
-            (_, reply) => {
-                let error = match reply {
-                    Reply::Error(words) => StoreError::refused(words),
-                    _ => StoreError::Protocol,
-                };
-                let remedy = error.remedy();
-                if remedy == Remedy::SendAgain && !batch.body().is_resent {
-                    self.send_again(batch);
-                    return Ok(());
-                }
-                let why: Arc<str> = error.to_string().into();
-                self.shared.health.failed(&why);
-                batch.end(Stage::Failed(error));
-                if remedy == Remedy::Reconnect {
-                    over = Err(why);
-                }
-            }
-        }
-        self.recycle(&batch);
-        over
-    }
-
-    /// The server did not know the script, so the call did not run. One call carries the text;
-    /// those that were on the wire with it find the script loaded.
-    fn send_again(&mut self, batch: Rc<Batch>) {
-        let sequence = {
-            let mut body = batch.body();
-            body.is_resent = true;
-            body.sequence
-        };
-        let is_loaded = self.loaded_at.is_some_and(|loaded| loaded > sequence);
-        self.send(batch, if is_loaded { By::Hash } else { By::Text });
     }
 
     /// Lets those go whose deadline is over. The next time to look, if anything is outstanding;

@@ -20,6 +20,7 @@ mod keys;
 mod line;
 mod options;
 mod outcome;
+mod replies;
 mod resp;
 mod scripts;
 mod socket;

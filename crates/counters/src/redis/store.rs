@@ -1,7 +1,6 @@
 //! The store that workers and callers share: options, keys, state of the connections.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidegate_core::Plan;
@@ -26,8 +25,6 @@ pub struct RedisStore {
 /// What all connections of one store share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Tells stores apart in thread-local places.
-    pub(super) number: u64,
     pub(super) options: RedisOptions,
     pub(super) keys: Keys,
     pub(super) health: Record,
@@ -56,12 +53,9 @@ impl RedisStore {
     /// A store with these options. Does not connect, so it does not fail because the server is
     /// away.
     pub fn new(options: RedisOptions, clock: Arc<Clock>) -> Result<Self, OptionsError> {
-        static STORES: AtomicU64 = AtomicU64::new(0);
         options.check()?;
         let patience = options.deadline.checked_sub(TIMER_GRAIN).unwrap_or_default();
         let shared = Shared {
-            // Relaxed: only the number matters.
-            number: STORES.fetch_add(1, Ordering::Relaxed),
             keys: Keys::new(&options.prefix),
             health: Record::default(),
             patience: patience.max(options.deadline / 2),

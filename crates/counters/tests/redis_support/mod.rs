@@ -132,10 +132,8 @@ impl Plain {
     }
 
     pub fn run(&mut self, words: &[&str]) -> String {
-        let mut command = format!("*{}\r\n", words.len());
-        for word in words {
-            command += &format!("${}\r\n{word}\r\n", word.len());
-        }
+        let arguments = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        let command = format!("*{}\r\n{}", words.len(), arguments.collect::<String>());
         self.0.get_mut().write_all(command.as_bytes()).unwrap();
         self.answer()
     }
@@ -212,6 +210,13 @@ pub fn store_within(url: &str, deadline: Duration) -> RedisStore {
 pub fn on_worker<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, work)
+}
+
+/// Runs a call and says how long it took.
+pub async fn timed<T>(call: impl Future<Output = T>) -> (T, Duration) {
+    let start = tokio::time::Instant::now();
+    let answer = call.await;
+    (answer, start.elapsed())
 }
 
 /// A connected handle.

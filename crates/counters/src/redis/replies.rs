@@ -1,0 +1,105 @@
+//! What comes back on a line: bytes to answers, answers to the batches that wait for them.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::ReadBuf;
+
+use super::batch::{Batch, Stage};
+use super::call::{By, Kind};
+use super::error::{Remedy, StoreError};
+use super::line::Line;
+use super::resp::{self, Reply};
+
+impl Line {
+    /// Reads what is there and ends the batches that it answers; an error says why the
+    /// connection is over.
+    pub(super) fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Arc<str>> {
+        loop {
+            let Some(stream) = &mut self.stream else { return Err(Arc::from("closed")) };
+            if self.input_end == self.input.len() {
+                self.input.resize(self.input_end * 2, 0);
+            }
+            let mut buffer = ReadBuf::new(&mut self.input[self.input_end..]);
+            match stream.poll_read(cx, &mut buffer) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Err(error)) => return Err(error.to_string().into()),
+                Poll::Ready(Ok(())) if buffer.filled().is_empty() => {
+                    return Err(Arc::from("closed by the server"));
+                }
+                Poll::Ready(Ok(())) => self.input_end += buffer.filled().len(),
+            }
+            let input = std::mem::take(&mut self.input);
+            let taken = self.take_replies(&input[..self.input_end]);
+            self.input = input;
+            let used = taken?;
+            self.input.copy_within(used..self.input_end, 0);
+            self.input_end -= used;
+        }
+    }
+
+    fn take_replies(&mut self, input: &[u8]) -> Result<usize, Arc<str>> {
+        let mut used = 0;
+        loop {
+            match resp::parse(&input[used..]) {
+                Ok(None) => return Ok(used),
+                Ok(Some((reply, length))) => {
+                    used += length;
+                    let Some(batch) = self.in_flight.pop_front() else {
+                        return Err(Arc::from("an answer that nothing was asked for"));
+                    };
+                    self.answer(batch, &reply)?;
+                }
+                Err(resp::NotResp) => return Err(Arc::from("its answers are not RESP")),
+            }
+        }
+    }
+
+    /// Ends a batch by its answer, or sends it again where that is proven safe.
+    fn answer(&mut self, batch: Rc<Batch>, reply: &Reply<'_>) -> Result<(), Arc<str>> {
+        let (kind, length) = {
+            let body = batch.body();
+            (body.call.kind(), body.call.reply_length())
+        };
+        let mut over = Ok(());
+        match (kind, reply) {
+            (Kind::Decide, Reply::Bulk(Some(records))) if records.len() == length => {
+                self.is_proven = true;
+                batch.end(Stage::Answered(records.to_vec()));
+            }
+            (Kind::Delete, Reply::Integer(_)) => batch.end(Stage::Answered(Vec::new())),
+            (_, reply) => {
+                let error = match reply {
+                    Reply::Error(words) => StoreError::refused(words),
+                    _ => StoreError::Protocol,
+                };
+                let remedy = error.remedy();
+                if remedy == Remedy::SendAgain && !batch.body().is_resent {
+                    self.send_again(batch);
+                    return Ok(());
+                }
+                let why: Arc<str> = error.to_string().into();
+                self.shared.health.failed(&why);
+                batch.end(Stage::Failed(error));
+                if remedy == Remedy::Reconnect {
+                    over = Err(why);
+                }
+            }
+        }
+        self.recycle(&batch);
+        over
+    }
+
+    /// The server did not know the script, so the call did not run. One call carries the text;
+    /// those that were on the wire with it find the script loaded.
+    fn send_again(&mut self, batch: Rc<Batch>) {
+        let sequence = {
+            let mut body = batch.body();
+            body.is_resent = true;
+            body.sequence
+        };
+        let is_loaded = self.loaded_at.is_some_and(|loaded| loaded > sequence);
+        self.send(batch, if is_loaded { By::Hash } else { By::Text });
+    }
+}
