@@ -1,0 +1,16 @@
+//! The doors over real sockets: what goes in, what comes out.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says so by failing")]
+
+mod access;
+mod grpc_client;
+mod health;
+mod http_answers;
+mod http_client;
+mod http_questions;
+mod keys;
+mod lifecycle;
+mod node;
+mod rls_answers;
+mod rls_requests;
+mod store_down;
