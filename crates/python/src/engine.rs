@@ -7,7 +7,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tidegate_core::{Identities, Plan, conclude};
-use tidegate_counters::redis::{RedisOptions, RedisStore};
 use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
 
 use crate::asked::Asked;
@@ -15,7 +14,7 @@ use crate::clock::Source;
 use crate::decision::Decision;
 use crate::errors;
 use crate::rules::Rules;
-use crate::store::Store;
+use crate::store::{Store, redis};
 
 /// What all handles of an engine share.
 pub struct Shared {
@@ -107,13 +106,14 @@ impl Engine {
     /// An engine on a shared store, which is not asked before the first hit.
     #[staticmethod]
     #[pyo3(signature = (url, *, prefix, deadline_us, is_raising))]
-    fn redis(url: &str, prefix: String, deadline_us: u64, is_raising: bool) -> PyResult<Self> {
+    fn redis(
+        url: &str,
+        prefix: Option<&str>,
+        deadline_us: u64,
+        is_raising: bool,
+    ) -> PyResult<Self> {
         let clock = Arc::new(Clock::default());
-        let mut options = RedisOptions::parse(url).map_err(|error| errors::options(&error))?;
-        options.prefix = prefix;
-        options.deadline = Duration::from_micros(deadline_us);
-        let store = RedisStore::new(options, Arc::clone(&clock))
-            .map_err(|error| errors::options(&error))?;
+        let store = redis(url, prefix, Duration::from_micros(deadline_us), &clock)?;
         let source = Source::Own(Arc::clone(&clock));
         let shared = Arc::new(Shared::new(Store::Redis(store, is_raising), source));
         Ok(Self { shared, clock })

@@ -11,6 +11,7 @@ use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
 use tidegate_server::{HeaderProfile, Node, Server as Doors, ServerOptions, Store};
 
 use crate::errors::{self, guarded};
+use crate::store::redis;
 
 /// What a service is started with; Python fills in every default.
 #[pyclass(frozen, get_all, module = "tidegate._native")]
@@ -27,7 +28,7 @@ pub struct ServiceOptions {
     /// A shared store's URL; None counts in memory.
     store: Option<String>,
     /// What the keys of a shared store begin with.
-    prefix: String,
+    prefix: Option<String>,
     /// Microseconds after which a shared store counts as away.
     deadline_us: u64,
     /// Header profile: "github" or "off".
@@ -45,7 +46,7 @@ impl ServiceOptions {
         workers: usize,
         max_counters: usize,
         store: Option<String>,
-        prefix: String,
+        prefix: Option<String>,
         deadline_us: u64,
         headers: String,
     ) -> Self {
@@ -112,6 +113,18 @@ impl Server {
         self.node.revision().map(|revision| revision.to_string())
     }
 
+    /// Why the shared store gives no answers now; None if it does.
+    #[getter]
+    fn store_error(&self) -> Option<String> {
+        self.node.store().error()
+    }
+
+    /// What an operator should change at the shared store.
+    #[getter]
+    fn store_warnings(&self) -> Vec<String> {
+        self.node.store().warnings()
+    }
+
     /// Puts another snapshot in force; what was counted stays.
     fn load(&self, py: Python<'_>, snapshot: &[u8]) -> PyResult<String> {
         guarded(|| {
@@ -160,14 +173,13 @@ impl Server {
 }
 
 fn store(options: &ServiceOptions, clock: &Arc<Clock>) -> PyResult<Store> {
-    let _ = (clock, Duration::from_micros(options.deadline_us), &options.prefix);
-    match &options.store {
-        None => {
-            let memory = MemoryOptions { max_counters: options.max_counters };
-            Ok(Store::Memory(MemoryStore::new(memory)))
-        }
-        Some(_) => Err(errors::config("a shared store: not supported yet".into())),
-    }
+    let Some(url) = &options.store else {
+        let memory = MemoryOptions { max_counters: options.max_counters };
+        return Ok(Store::Memory(MemoryStore::new(memory)));
+    };
+    let deadline = Duration::from_micros(options.deadline_us);
+    let redis = redis(url, options.prefix.as_deref(), deadline, clock)?;
+    Ok(Store::Redis(redis))
 }
 
 fn address(text: &str) -> PyResult<SocketAddr> {

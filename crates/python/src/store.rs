@@ -1,12 +1,30 @@
 //! The store of an engine, asked from a Python thread.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use pyo3::prelude::*;
 use smallvec::smallvec;
 use tidegate_core::Plan;
-use tidegate_counters::redis::RedisStore;
-use tidegate_counters::{MemoryStore, Outcomes};
+use tidegate_counters::redis::{RedisOptions, RedisStore};
+use tidegate_counters::{Clock, MemoryStore, Outcomes};
 
 use crate::errors;
+
+/// A shared store of that URL; nothing is sent yet.
+pub fn redis(
+    url: &str,
+    prefix: Option<&str>,
+    deadline: Duration,
+    clock: &Arc<Clock>,
+) -> PyResult<RedisStore> {
+    let mut options = RedisOptions::parse(url).map_err(|error| errors::options(&error))?;
+    if let Some(prefix) = prefix {
+        prefix.clone_into(&mut options.prefix);
+    }
+    options.deadline = deadline;
+    RedisStore::new(options, Arc::clone(clock)).map_err(|error| errors::options(&error))
+}
 
 /// Where the counters live.
 pub enum Store {

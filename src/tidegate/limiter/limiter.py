@@ -28,7 +28,7 @@ class Limiter:
 
     Args:
         url: `memory://`, or `redis://user:password@host:6379/0`, or `redis+unix:///path.sock`.
-        prefix: What the keys of a shared store begin with; the service's default is `tg` too.
+        prefix: What the keys of a shared store begin with; default: `tg`, the service's too.
         on_store_failure: What a hit says while the store is away: `open` allows, `closed` denies,
             `raise` raises `StoreError`. Policies say it for each limit, but for `raise`.
         clock: Gives unix seconds and stands in for the real time; only on `memory://`.
@@ -49,7 +49,7 @@ class Limiter:
         self,
         url: str = "memory://",
         *,
-        prefix: str = "tg",
+        prefix: str | None = None,
         on_store_failure: OnStoreFailure = "open",
         clock: Clock | None = None,
         max_counters: int = 1_000_000,

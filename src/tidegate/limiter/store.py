@@ -37,7 +37,7 @@ class StoreOptions:
     """Everything that an engine is made of."""
 
     url: str
-    prefix: str
+    prefix: str | None
     clock: Clock | None
     max_counters: int
     store_timeout: float
@@ -85,7 +85,7 @@ def open_engine(options: StoreOptions) -> Engine:
         raise ConfigError(f"{options.store_timeout} s is not in (0, 60]", path="store_timeout")
     return Engine.redis(
         options.url,
-        prefix=f"{options.prefix}:",
+        prefix=None if options.prefix is None else f"{options.prefix}:",
         deadline_us=max(1, round(options.store_timeout * 1_000_000)),
         is_raising=options.is_raising,
     )

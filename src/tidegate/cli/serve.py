@@ -1,0 +1,59 @@
+"""`tidegate serve`: a node of the service, whose policy is a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidegate import settings as settings_
+
+if TYPE_CHECKING:
+    import argparse
+
+    from tidegate import _native
+    from tidegate.dataplane.feed import Loaded
+
+_HELP = """
+The file is followed: a change holds within a second, and keeps what was counted. One that cannot
+be used changes nothing; the log, a metric and /readyz say why.
+
+SIGTERM and Ctrl-C drain: requests in flight are answered, at most 10 s. A second one ends at once.
+
+exit codes: 0 stopped as told, 2 cannot run
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the arguments."""
+    parser.add_argument("--policy", metavar="FILE", help="the policy file; needed")
+    settings_.add_arguments(parser)
+    parser.epilog = _HELP
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until told to stop; 2 if it cannot start."""
+    if not args.policy:
+        print(
+            "tidegate serve: error: which policy? Name its file: tidegate serve --policy FILE."
+            " A control plane is not supported yet.",
+            file=sys.stderr,
+        )
+        return 2
+    settings = settings_.read_settings(args)
+    from tidegate.dataplane.log import Log  # noqa: PLC0415  after the arguments are good
+    from tidegate.dataplane.service import Service  # noqa: PLC0415
+
+    log = Log()
+
+    def announce(server: _native.Server, loaded: Loaded) -> None:
+        log.info(
+            "serving",
+            http=server.http_address,
+            grpc=server.grpc_address,
+            store=settings.store_name,
+            policy=args.policy,
+            revision=loaded.snapshot.revision,
+        )
+
+    return Service(Path(args.policy), settings, log).run(announce)

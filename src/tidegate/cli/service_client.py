@@ -1,0 +1,83 @@
+"""A running service, asked over HTTP by the command line."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from urllib.parse import urlsplit
+
+from tidegate.errors import ConfigError, InternalError, StoreError
+
+_TIMEOUT_SECONDS = 5.0
+_LONGEST_ANSWER = 1 << 22
+
+
+class ServiceClient:
+    """Keeps one connection to a service.
+
+    Args:
+        url: Such as `http://127.0.0.1:8080`.
+
+    Raises:
+        ConfigError: if that is no such URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        try:
+            port = parts.port
+        except ValueError:
+            raise ConfigError(f'"{url}" has no usable port', path="--server") from None
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            hint = "such as http://127.0.0.1:8080"
+            raise ConfigError(f'"{url}" is no service', path="--server", hint=hint)
+        self._url = f"{parts.scheme}://{parts.netloc}"
+        self._path = parts.path.rstrip("/")
+        self._connection: http.client.HTTPConnection
+        if parts.scheme == "https":
+            self._connection = http.client.HTTPSConnection(
+                parts.hostname, port, timeout=_TIMEOUT_SECONDS, context=ssl.create_default_context()
+            )
+        else:
+            self._connection = http.client.HTTPConnection(
+                parts.hostname, port or 8080, timeout=_TIMEOUT_SECONDS
+            )
+
+    def post(self, path: str, body: dict[str, object]) -> dict[str, object]:
+        """Sends a question and gives the answer's document.
+
+        Raises:
+            ConfigError: if nobody listens there, or the question was refused.
+            StoreError: if the service cannot answer now.
+            InternalError: if what answered is no service of ours.
+        """
+        status, document = self._exchange(path, json.dumps(body).encode())
+        detail = document.get("detail") or document.get("title") or "no reason given"
+        if status == 200:
+            return document
+        if status in {500, 503}:
+            raise StoreError(f"{self._url} cannot answer now: {detail}", retry=True)
+        raise ConfigError(f"{self._url} refused the question: {detail}")
+
+    def _exchange(self, path: str, body: bytes) -> tuple[int, dict[str, object]]:
+        headers = {"content-type": "application/json"}
+        try:
+            self._connection.request("POST", self._path + path, body, headers)
+            answer = self._connection.getresponse()
+            status, data = answer.status, answer.read(_LONGEST_ANSWER)
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise ConfigError(
+                f"no service at {self._url} ({reason.lower()})",
+                hint="start one with `tidegate dev FILE`, name it with --server URL,"
+                " or ask a file with --policy FILE",
+            ) from None
+        try:
+            document = json.loads(data)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise InternalError(f"{self._url} answered {status} with something else than JSON")
+        return status, document
