@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from tidegate.errors import InternalError
 from tidegate.policy.problems import quoted
@@ -17,8 +17,7 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 _GREEN, _RED, _DIM, _PLAIN = "\033[32m", "\033[31m", "\033[2m", "\033[0m"
 
 
-@dataclass(frozen=True, slots=True)
-class LimitLine:
+class LimitLine(TypedDict):
     """What is said of one limit."""
 
     id: str
@@ -30,17 +29,17 @@ class LimitLine:
     shadow: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A decision as any door says it."""
+class Answer(TypedDict):
+    """A decision as every door says it."""
 
-    document: dict[str, Any]
     allowed: bool
     reason: str
     retry_after_ms: int | None
+    decision_id: str
+    revision: str
     degraded: bool
     binding: int | None
-    limits: tuple[LimitLine, ...]
+    limits: list[LimitLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,35 +65,28 @@ class Style:
         return f"{colour}{text}{_PLAIN}" if self.has_colour else text
 
 
-def read_answer(document: dict[str, Any]) -> Answer:
-    """Reads the JSON of a decision.
+def read_answer(document: dict[str, object]) -> Answer:
+    """Takes the JSON of a decision for what it is.
 
     Raises:
         InternalError: if it has another form.
     """
-    try:
-        limits = tuple(LimitLine(**limit) for limit in document["limits"])
-        return Answer(
-            document,
-            document["allowed"],
-            document["reason"],
-            document["retry_after_ms"],
-            document["degraded"],
-            document["binding"],
-            limits,
-        )
-    except (KeyError, TypeError) as error:
-        raise InternalError(f"the decision has another form than expected: {error}") from None
+    answer = cast("Answer", document)
+    limits = answer.get("limits")
+    is_whole = Answer.__required_keys__ <= answer.keys() and isinstance(limits, list)
+    if not is_whole or any(not LimitLine.__required_keys__ <= row.keys() for row in limits):
+        raise InternalError("what answered is no decision of this version's form")
+    return answer
 
 
 def page(domain: str, descriptor: dict[str, str], answer: Answer, style: Style) -> str:
     """The whole decision."""
     asked = " ".join(_plain(f"{key}={value}") for key, value in descriptor.items())
     lines = [f"{_verdict(answer, style)}  {_plain(domain)}  {asked}"]
-    width = max((len(_plain(limit.id)) for limit in answer.limits), default=0)
-    rates = [_rate(limit) for limit in answer.limits]
+    width = max((len(_plain(limit["id"])) for limit in answer["limits"]), default=0)
+    rates = [_rate(limit) for limit in answer["limits"]]
     widest = max(map(len, rates), default=0)
-    for limit, rate in zip(answer.limits, rates, strict=True):
+    for limit, rate in zip(answer["limits"], rates, strict=True):
         lines.append(_limit_line(limit, rate.ljust(widest), width, style))
     lines += [f"  {text}" for text in _why(domain, answer)]
     return "\n".join(lines)
@@ -104,65 +96,67 @@ def line(number: int, count: int, answer: Answer, style: Style) -> str:
     """The decision in one line."""
     place = str(number).rjust(len(str(count)))
     told = ""
-    if answer.binding is not None:
-        limit = answer.limits[answer.binding]
-        told = f"  {_bar(limit, style)} {_plain(limit.id)} {_used(limit)}"
-    why = "" if answer.allowed else f"  {_reason(answer)}"
+    if answer["binding"] is not None:
+        limit = answer["limits"][answer["binding"]]
+        told = f"  {_bar(limit, style)} {_plain(limit['id'])} {_used(limit)}"
+    why = "" if answer["allowed"] else f"  {_reason(answer)}"
     return f"{place}  {_verdict(answer, style)}{told}{why}{_wait(answer)}"
 
 
 def _verdict(answer: Answer, style: Style) -> str:
-    word = style.paint("allowed", _GREEN) if answer.allowed else style.paint("denied ", _RED)
-    return f"{word} (store away)" if answer.degraded else word
+    word = style.paint("allowed", _GREEN) if answer["allowed"] else style.paint("denied ", _RED)
+    return f"{word} (store away)" if answer["degraded"] else word
 
 
 def _limit_line(limit: LimitLine, rate: str, width: int, style: Style) -> str:
-    name = _plain(limit.id).ljust(width)
-    reset = f"unused again in {spell_ms(limit.reset_ms)}" if limit.reset_ms else "unused"
+    name = _plain(limit["id"]).ljust(width)
+    reset = f"unused again in {spell_ms(limit['reset_ms'])}" if limit["reset_ms"] else "unused"
     mark = ""
-    if not limit.allowed:
-        mark = "  over, but in shadow" if limit.shadow else style.paint("  denies", _RED)
-    elif limit.shadow:
+    if not limit["allowed"]:
+        mark = "  over, but in shadow" if limit["shadow"] else style.paint("  denies", _RED)
+    elif limit["shadow"]:
         mark = "  in shadow"
     return f"  {name}  {_bar(limit, style)}  {rate}  {style.paint(reset, _DIM)}{mark}"
 
 
 def _rate(limit: LimitLine) -> str:
-    return f"{_used(limit)} per {spell_ms(limit.window_ms)}"
+    return f"{_used(limit)} per {spell_ms(limit['window_ms'])}"
 
 
 def _used(limit: LimitLine) -> str:
-    return f"{limit.limit - limit.remaining:,} of {limit.limit:,} used"
+    return f"{limit['limit'] - limit['remaining']:,} of {limit['limit']:,} used"
 
 
 def _bar(limit: LimitLine, style: Style) -> str:
-    used = limit.limit - limit.remaining
+    used = limit["limit"] - limit["remaining"]
     # Rounded so that only an untouched limit looks empty and only a used up one looks full.
-    full = -(-used * _BAR // limit.limit) if limit.limit else _BAR
-    if limit.remaining:
+    full = -(-used * _BAR // limit["limit"]) if limit["limit"] else _BAR
+    if limit["remaining"]:
         full = min(full, _BAR - 1)
     marks = ("█", "░") if style.has_blocks else ("#", ".")
     bar = marks[0] * full + marks[1] * (_BAR - full)
-    return style.paint(bar, _GREEN if limit.allowed else _RED)
+    return style.paint(bar, _GREEN if limit["allowed"] else _RED)
 
 
 def _why(domain: str, answer: Answer) -> list[str]:
     told: list[str] = []
-    if not answer.limits:
+    if not answer["limits"]:
         told.append(f"no limit of {_plain(domain)} applies to this request")
-    if answer.degraded:
+    if answer["degraded"]:
         told.append("the counter store did not answer: on_store_failure decided")
-    if not answer.allowed:
+    if not answer["allowed"]:
         denying = [
-            _plain(limit.id) for limit in answer.limits if not limit.allowed and not limit.shadow
+            _plain(limit["id"])
+            for limit in answer["limits"]
+            if not limit["allowed"] and not limit["shadow"]
         ]
         told.append(f"denied by {', '.join(denying)}: {_reason(answer)}{_wait(answer)}")
     return told
 
 
 def _reason(answer: Answer) -> str:
-    limit = answer.limits[answer.binding] if answer.binding is not None else None
-    capacity = f"{limit.limit:,}" if limit else "its limit"
+    limit = answer["limits"][answer["binding"]] if answer["binding"] is not None else None
+    capacity = f"{limit['limit']:,}" if limit else "its limit"
     known = {
         "over_limit": "over its limit",
         "cost_exceeds_limit": f"the cost can never pass, the most at once is {capacity}",
@@ -170,13 +164,13 @@ def _reason(answer: Answer) -> str:
         "missing_key": "the request lacks a key that it counts by",
         "store_failure": "the counter store is away, and this limit is closed then",
     }
-    return known.get(answer.reason, answer.reason)
+    return known.get(answer["reason"], answer["reason"])
 
 
 def _wait(answer: Answer) -> str:
-    if answer.allowed or answer.retry_after_ms is None:
+    if answer["allowed"] or answer["retry_after_ms"] is None:
         return ""
-    return f"; passes in {spell_ms(answer.retry_after_ms)}"
+    return f"; passes in {spell_ms(answer['retry_after_ms'])}"
 
 
 def spell_ms(ms: int) -> str:

@@ -12,8 +12,7 @@ from tidegate.policy.problems import quoted
 if TYPE_CHECKING:
     import argparse
 
-    from tidegate import _native
-    from tidegate.dataplane.feed import Loaded
+    from tidegate.dataplane.service import Started
 
 _USUAL = "tidegate.yaml"
 _STARTER = "starter.yaml"
@@ -44,26 +43,26 @@ def run(args: argparse.Namespace) -> int:
 def _serve(path: Path, settings: settings_.Settings, *, is_own: bool) -> int:
     from tidegate.dataplane.service import Service  # noqa: PLC0415  after the arguments are good
 
-    def announce(server: _native.Server, loaded: Loaded) -> None:
-        print(_welcome(path, server, loaded, is_own=is_own), flush=True)
+    def announce(started: Started) -> None:
+        print(_welcome(path, started, is_own=is_own), flush=True)
 
     return Service(path, settings).run(announce)
 
 
-def _welcome(path: Path, server: _native.Server, loaded: Loaded, *, is_own: bool) -> str:
+def _welcome(path: Path, started: Started, *, is_own: bool) -> str:
     from tidegate.dataplane.example import example_of  # noqa: PLC0415
 
-    url = f"http://{server.http_address}"
+    url = f"http://{started.http}"
     name = quoted(str(path))[1:-1] if is_own else "the policy that Tidegate brings along"
     lines = [
-        f"Tidegate runs {name} (revision {loaded.snapshot.revision}), counters in memory.",
+        f"Tidegate runs {name} (revision {started.revision}), counters in memory.",
         "",
         f"  HTTP  {url}",
-        f"  gRPC  {server.grpc_address}",
+        f"  gRPC  {started.grpc}",
     ]
-    example = example_of(loaded.document)
+    example = example_of(started.document)
     if example is not None:
-        is_usual = server.http_address == settings_.LOOPBACK_HTTP
+        is_usual = started.http == settings_.LOOPBACK_HTTP
         where = "" if is_usual else f" --server {url}"
         lines += ["", "Try:", f"  {example.curl(url)}", f"  {example.hit()}{where}"]
     advice = (

@@ -70,9 +70,9 @@ def run(args: argparse.Namespace) -> int:
     is_denied = False
     for number in range(1, args.repeat + 1):
         answer = asker.ask()
-        is_denied |= not answer.allowed
+        is_denied |= not answer["allowed"]
         if args.json:
-            print(json.dumps(answer.document, indent=None if args.repeat > 1 else 2), flush=True)
+            print(json.dumps(answer, indent=None if args.repeat > 1 else 2), flush=True)
         elif args.repeat > 1:
             print(line(number, args.repeat, answer, style), flush=True)
         else:

@@ -11,8 +11,7 @@ from tidegate import settings as settings_
 if TYPE_CHECKING:
     import argparse
 
-    from tidegate import _native
-    from tidegate.dataplane.feed import Loaded
+    from tidegate.dataplane.service import Started
 
 _HELP = """
 The file is followed: a change holds within a second, and keeps what was counted. One that cannot
@@ -46,14 +45,14 @@ def run(args: argparse.Namespace) -> int:
 
     log = Log()
 
-    def announce(server: _native.Server, loaded: Loaded) -> None:
+    def announce(started: Started) -> None:
         log.info(
             "serving",
-            http=server.http_address,
-            grpc=server.grpc_address,
+            http=started.http,
+            grpc=started.grpc,
             store=settings.store_name,
             policy=args.policy,
-            revision=loaded.snapshot.revision,
+            revision=started.revision,
         )
 
     return Service(Path(args.policy), settings, log).run(announce)

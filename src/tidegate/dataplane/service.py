@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tidegate import _native
@@ -18,12 +19,23 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
+    from tidegate.policy.document import Document
     from tidegate.policy.problems import Problem
     from tidegate.settings import Settings
 
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOK_SECONDS = 1.0
 _TICK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A service whose doors are open."""
+
+    http: str
+    grpc: str
+    revision: str
+    document: Document
 
 
 class Service:
@@ -42,7 +54,7 @@ class Service:
         self._feed = PolicyFeed(path)
         self._store_error: str | None = None
 
-    def run(self, announce: Callable[[_native.Server, Loaded], None]) -> int:
+    def run(self, announce: Callable[[Started], None]) -> int:
         """Serves until a signal says to stop; a second one ends the process at once.
 
         Args:
@@ -65,7 +77,8 @@ class Service:
         for number in _STOPS:
             signal.signal(number, self._stop)
         server = self._start(first)
-        announce(server, first)
+        addresses = (server.http_address, server.grpc_address)
+        announce(Started(*addresses, first.snapshot.revision, first.document))
         try:
             while not self._feed.is_stopped:
                 event = self._feed.next_change(timeout=_LOOK_SECONDS)
