@@ -1,0 +1,140 @@
+"""What every benchmark needs: CPU time of a process, fair turns, a table, the results file."""
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+
+Figures = dict[str, float]
+"""What one system did: `rate` in decisions a second, `server_cpu_us`, `store_cpu_us`, …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One promise: `value` must be `op` (">=" or "<=") `bar`."""
+
+    what: str
+    op: str
+    bar: float
+    value: float
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the promise holds."""
+        return self.value >= self.bar if self.op == ">=" else self.value <= self.bar
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a process used while it was watched: CPU and wall time in microseconds."""
+
+    cpu_us: float
+    wall_us: float
+
+    @property
+    def share(self) -> float:
+        """How much of one core that is; 1.0 is a saturated thread."""
+        return self.cpu_us / self.wall_us
+
+
+def cpu_us(pid: int) -> float:
+    """The CPU time of all threads of a process so far, in microseconds."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            total += int((task / "schedstat").read_text().split()[0])
+    return total / 1000
+
+
+def watch(pid: int, work: Callable[[], None]) -> Usage:
+    """Runs `work` and says what the process `pid` used meanwhile."""
+    cpu, wall = cpu_us(pid), time.perf_counter()
+    work()
+    return Usage(cpu_us(pid) - cpu, (time.perf_counter() - wall) * 1e6)
+
+
+def pin(core: int, pid: int = 0) -> None:
+    """Keeps a process (this one by default) on one core; does nothing where there is only one."""
+    if core in os.sched_getaffinity(0) or core < (os.cpu_count() or 1):
+        os.sched_setaffinity(pid, {core})
+
+
+def take_turns(
+    systems: Mapping[str, Callable[[], Figures]], rounds: int = 3
+) -> dict[str, Figures]:
+    """Runs all systems one after another, `rounds` times, and takes the median of each figure."""
+    runs: dict[str, list[Figures]] = {name: [] for name in systems}
+    for _ in range(rounds):
+        for name, run in systems.items():
+            runs[name].append(run())
+    return {
+        name: {figure: statistics.median(run[figure] for run in taken) for figure in taken[0]}
+        for name, taken in runs.items()
+    }
+
+
+def machine() -> str:
+    """The machine in one line: processor, cores, kernel."""
+    model = platform.processor() or platform.machine()
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
+
+
+def write_results(
+    scenario: str, systems: Mapping[str, Figures], bars: Iterable[Bar], notes: Sequence[str] = ()
+) -> Path:
+    """Writes benchmarks/results/SCENARIO.json and says where."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{scenario}.json"
+    document: dict[str, object] = {
+        "scenario": scenario,
+        "machine": machine(),
+        "systems": {
+            name: {figure: round(value, 3) for figure, value in figures.items()}
+            for name, figures in systems.items()
+        },
+        "bars": [
+            {"what": bar.what, "op": bar.op, "bar": bar.bar, "value": round(bar.value, 3)}
+            for bar in bars
+        ],
+    }
+    if notes:
+        document["notes"] = list(notes)
+    path.write_text(json.dumps(document, indent=2) + "\n")
+    return path
+
+
+def print_report(
+    scenario: str, systems: Mapping[str, Figures], bars: Iterable[Bar], notes: Sequence[str] = ()
+) -> None:
+    """Prints the figures as a table, a line for each system, and the bars under it."""
+    names = list(dict.fromkeys(figure for figures in systems.values() for figure in figures))
+    rows = [["system", *names]]
+    for system, figures in systems.items():
+        rows.append([system, *(_shown(figures[n]) if n in figures else "-" for n in names)])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    print(f"\n{scenario} on {machine()}")
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        print("  " + "  ".join(cells))
+    for bar in bars:
+        verdict = "holds" if bar.is_met else "MISSED"
+        print(f"  {bar.what}: {_shown(bar.value)} (bar: {bar.op} {bar.bar:g}) {verdict}")
+    for note in notes:
+        print(f"  note: {note}")
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.2f}"
