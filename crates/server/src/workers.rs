@@ -245,3 +245,81 @@ async fn accept(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+    use crate::drain::{DrainHandle, drain};
+
+    /// Workers that greet each connection with their number and keep it until the peer leaves.
+    fn greeters(options: &Options) -> (SocketAddr, Workers, DrainHandle) {
+        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopping) = drain();
+        let doors = |index| vec![Box::new(move |socket| greet(index, socket)) as Serve];
+        let workers = Workers::start(options, vec![listener], &stopping, doors).unwrap();
+        (address, workers, stop)
+    }
+
+    fn greet(index: usize, mut socket: TcpStream) -> Pin<Box<dyn Future<Output = ()>>> {
+        Box::pin(async move {
+            let _ = socket.write_u8(index as u8).await;
+            let _ = socket.readable().await;
+        })
+    }
+
+    fn greeted(address: SocketAddr) -> (Option<u8>, StdStream) {
+        let mut socket = StdStream::connect(address).unwrap();
+        let mut number = [0];
+        let read = socket.read(&mut number).unwrap_or(0);
+        ((read == 1).then_some(number[0]), socket)
+    }
+
+    #[test]
+    fn sockets_go_round() {
+        let (address, workers, stop) = greeters(&Options { workers: 2, ..Options::default() });
+        let open: Vec<_> = (0..4).map(|_| greeted(address)).collect();
+        let served: Vec<_> = open.iter().map(|(number, _)| number.unwrap()).collect();
+        assert_eq!(served, [0, 1, 0, 1]);
+        drop(open);
+        stop.start();
+        workers.join();
+    }
+
+    #[test]
+    fn socket_above_the_cap_is_closed_until_there_is_room() {
+        let (address, workers, stop) =
+            greeters(&Options { max_connections: 1, ..Options::default() });
+        let (first, mut socket) = greeted(address);
+        assert_eq!(first, Some(0));
+        assert_eq!(greeted(address).0, None);
+        socket.write_all(b"bye").unwrap();
+        assert!(std::iter::repeat_with(|| greeted(address).0).take(10_000).any(|n| n.is_some()));
+        stop.start();
+        workers.join();
+    }
+
+    #[test]
+    fn drain_cuts_what_does_not_end_in_time() {
+        let limit = Duration::from_millis(50);
+        let (address, workers, stop) =
+            greeters(&Options { drain_limit: limit, ..Options::default() });
+        let (_, mut socket) = greeted(address);
+        stop.start();
+        workers.join();
+        assert_eq!(socket.read(&mut [0]).unwrap_or(0), 0);
+        assert!(StdStream::connect(address).is_err());
+    }
+
+    #[test]
+    fn taken_port_is_said_with_what_to_do() {
+        let taken = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let error = bind(taken.local_addr().unwrap()).unwrap_err().to_string();
+        assert!(error.contains(&taken.local_addr().unwrap().to_string()), "{error}");
+        assert!(error.contains("another port"), "{error}");
+    }
+}

@@ -177,3 +177,16 @@ def test_stop_finishes_what_is_in_flight(own_floor: Callable[..., Floor]) -> Non
         assert time.monotonic() - start < 3
     with pytest.raises(ConnectionRefusedError):
         raw(floor.port)
+
+
+def test_stop_does_not_wait_for_a_client_that_never_reads(
+    own_floor: Callable[..., Floor],
+) -> None:
+    floor = own_floor("--drain-ms", "300")
+    with Client(floor.port, window=0) as client:
+        stream = client.open()
+        client.h2.send_data(stream, framed(b"hello"), end_stream=True)
+        client.read_until(lambda: client.answers[stream].headers)
+        start = time.monotonic()
+        assert floor.process.stop() == 0
+        assert time.monotonic() - start < 3

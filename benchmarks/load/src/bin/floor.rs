@@ -129,6 +129,7 @@ fn run() -> Result<(), String> {
         keepalive_idle: millis(&mut arguments, "idle-ms", 60_000)?,
         keepalive_timeout: millis(&mut arguments, "keepalive-ms", 20_000)?,
         max_age: millis(&mut arguments, "age-ms", 30 * 60_000)?,
+        drain_limit: millis(&mut arguments, "drain-ms", 8000)?,
         ..Settings::default()
     };
     arguments.finish()?;

@@ -23,7 +23,7 @@ use super::stats::count;
 /// its write buffer of 16 KiB.
 const BATCH: usize = 128;
 
-type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
+pub(super) type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// Serves a connection to its end.
 pub(super) async fn serve<S, I>(server: Rc<Server<S>>, io: I)
@@ -48,7 +48,6 @@ where
         timer: Box::pin(sleep_until(now)),
         drain: Some(Box::pin(server.drain.clone().started())),
         pings: connection.ping_pong(),
-        batch: Vec::with_capacity(BATCH),
         server,
         activity,
     };
@@ -65,7 +64,6 @@ struct Open<S> {
     /// None once the signal was seen.
     drain: Option<Pin<Box<dyn Future<Output = ()>>>>,
     pings: Option<PingPong>,
-    batch: Vec<Accepted>,
 }
 
 impl<S: Service> Open<S> {
@@ -73,35 +71,18 @@ impl<S: Service> Open<S> {
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
-        loop {
-            let ended = self.accept(connection, cx);
-            if self.batch.is_empty() {
-                if ended || self.tend(connection, cx) {
-                    return Poll::Ready(());
-                }
-                return Poll::Pending;
+        let mut batch = self.server.batch.take();
+        let is_over = loop {
+            let ended = accept(connection, &mut batch, cx);
+            if batch.is_empty() {
+                break ended || self.tend(connection, cx);
             }
-            let mut batch = std::mem::take(&mut self.batch);
             for (request, respond) in batch.drain(..) {
                 self.server.begin(request, respond, cx);
             }
-            self.batch = batch;
-        }
-    }
-
-    /// Fills the batch with what has arrived. True: the connection is over.
-    fn accept<I>(&mut self, connection: &mut Connection<I, Bytes>, cx: &mut Context<'_>) -> bool
-    where
-        I: AsyncRead + AsyncWrite + Unpin,
-    {
-        while self.batch.len() < BATCH {
-            match connection.poll_accept(cx) {
-                Poll::Ready(Some(Ok(accepted))) => self.batch.push(accepted),
-                Poll::Ready(Some(Err(_)) | None) => return true,
-                Poll::Pending => return false,
-            }
-        }
-        false
+        };
+        self.server.batch.replace(batch);
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Looks at the drain signal and the clock. True: the connection must go.
@@ -112,8 +93,10 @@ impl<S: Service> Open<S> {
         if let Some(drain) = &mut self.drain
             && drain.as_mut().poll(cx).is_ready()
         {
+            let now = Instant::now();
             self.drain = None;
-            self.lifecycle.drain(Instant::now());
+            self.lifecycle.drain(now);
+            self.timer.as_mut().reset(now);
             leave(connection, cx);
         }
         while self.timer.as_mut().poll(cx).is_ready() {
@@ -142,6 +125,25 @@ impl<S: Service> Open<S> {
             let _ = pings.send_ping(Ping::opaque());
         }
     }
+}
+
+/// Fills the batch with what has arrived. True: the connection is over.
+fn accept<I>(
+    connection: &mut Connection<I, Bytes>,
+    batch: &mut Vec<Accepted>,
+    cx: &mut Context<'_>,
+) -> bool
+where
+    I: AsyncRead + AsyncWrite + Unpin,
+{
+    while batch.len() < BATCH {
+        match connection.poll_accept(cx) {
+            Poll::Ready(Some(Ok(accepted))) => batch.push(accepted),
+            Poll::Ready(Some(Err(_)) | None) => return true,
+            Poll::Pending => return false,
+        }
+    }
+    false
 }
 
 fn leave<I>(connection: &mut Connection<I, Bytes>, cx: &Context<'_>)

@@ -1,12 +1,13 @@
 //! One worker's gRPC server: a service, its limits and its totals.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::answer::Heads;
-use super::connection;
+use super::connection::{self, Accepted};
 use super::service::Service;
 use super::settings::Settings;
 use super::stats::Stats;
@@ -20,12 +21,15 @@ pub struct Server<S> {
     pub(super) stats: Arc<Stats>,
     pub(super) drain: Drain,
     pub(super) heads: Heads,
+    /// Room for a batch, lent to the connection that is being polled.
+    pub(super) batch: RefCell<Vec<Accepted>>,
 }
 
 impl<S: Service> Server<S> {
     /// A server for this thread.
     pub fn new(service: S, settings: Settings, stats: Arc<Stats>, drain: Drain) -> Rc<Self> {
-        Rc::new(Self { service, settings, stats, drain, heads: Heads::new() })
+        let (heads, batch) = (Heads::new(), RefCell::default());
+        Rc::new(Self { service, settings, stats, drain, heads, batch })
     }
 
     /// Serves one connection until the peer leaves, breaks a limit, or the drain is over.
