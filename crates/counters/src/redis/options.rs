@@ -68,7 +68,7 @@ impl RedisOptions {
     /// The options that a URL names, the others at their defaults.
     ///
     /// `redis://` and `valkey://` name a host, `redis+unix://`, `valkey+unix://` and `unix://` a
-    /// socket. The query may set `db`, `client_name` and `prefix`.
+    /// socket. The query may set `db` and `client_name`.
     pub fn parse(url: &str) -> Result<Self, OptionsError> {
         let (scheme, rest) = url
             .split_once("://")
@@ -145,10 +145,9 @@ impl RedisOptions {
         match name {
             "db" => self.database = number(value)?,
             "client_name" => self.client_name = decode(value)?,
-            "prefix" => self.prefix = decode(value)?,
             other => {
                 return Err(OptionsError::new(format!(
-                    "unknown parameter {other:?}; the URL takes db, client_name and prefix"
+                    "unknown parameter {other:?}; the URL takes db and client_name"
                 )));
             }
         }
@@ -232,12 +231,11 @@ mod tests {
 
     #[test]
     fn every_part_of_a_url_is_read() {
-        let options = parse("redis://ann:p%40s%3As@db.example:7000/3?client_name=edge&prefix=x%3A");
+        let options = parse("redis://ann:p%40s%3As@db.example:7000/3?client_name=edge");
         assert_eq!(options.address, Address::Tcp("db.example".into(), 7000));
         assert_eq!(options.user.as_deref(), Some("ann"));
         assert_eq!(options.password.as_deref(), Some("p@s:s"));
         assert_eq!((options.database, options.client_name.as_str()), (3, "edge"));
-        assert_eq!(options.prefix, "x:");
         assert_eq!(parse("valkey://:pw@[::1]").address, Address::Tcp("::1".into(), 6379));
         assert_eq!(parse("redis://").address, Address::Tcp("127.0.0.1".into(), 6379));
         let unix = parse("redis+unix://:pw@/run/x.sock?db=2");
@@ -262,7 +260,8 @@ mod tests {
             assert!(!message.contains("secret"), "{message}");
         }
         assert!(!format!("{:?}", parse("redis://:secret@x")).contains("secret"));
-        assert!(parse("redis://x?prefix=a%7B").check().is_err());
+        let braced = RedisOptions { prefix: "a{".into(), ..parse("redis://x") };
+        assert!(braced.check().is_err());
         assert!(parse("redis://ann@x").check().is_err());
     }
 }
