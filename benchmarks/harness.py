@@ -66,9 +66,7 @@ def pin(core: int, pid: int = 0) -> None:
         os.sched_setaffinity(pid, {core})
 
 
-def take_turns(
-    systems: Mapping[str, Callable[[], Figures]], rounds: int = 3
-) -> dict[str, Figures]:
+def take_turns(systems: Mapping[str, Callable[[], Figures]], rounds: int = 3) -> dict[str, Figures]:
     """Runs all systems one after another, `rounds` times, and takes the median of each figure."""
     runs: dict[str, list[Figures]] = {name: [] for name in systems}
     for _ in range(rounds):

@@ -7,7 +7,6 @@ Both sides get the same number of decisions in each write, on the same 10,000 ke
 import argparse
 import random
 import socket
-import struct
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -51,9 +50,7 @@ def resp(*parts: bytes | str | int) -> bytes:
     return head + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in encoded)
 
 
-def script_load(
-    sha: bytes, algorithm: str, calls: int, decisions: int, rng: random.Random
-) -> Load:
+def script_load(sha: bytes, algorithm: str, calls: int, decisions: int, rng: random.Random) -> Load:
     """Writes of `calls` script calls, each for `decisions` requests of one operation."""
     burst = 2**40
     requests_of: list[list[list[Op]]] = []
@@ -123,7 +120,9 @@ def drive(path: str, load: Load, writes: int) -> None:
         connection.close()
 
 
-def system(server: StoreServer, load: Load, per_write: int, decisions: int) -> Callable[[], Figures]:
+def system(
+    server: StoreServer, load: Load, per_write: int, decisions: int
+) -> Callable[[], Figures]:
     """One turn of one kind of load."""
     writes = decisions // per_write
 
@@ -166,7 +165,10 @@ def main() -> int:
             for algorithm in ("token_bucket", "fixed_window", "sliding_window")
         }
         systems["tidegate token_bucket, 1 a call"] = system(
-            server, script_load(sha, "token_bucket", per_write, 1, rng), per_write, options.decisions
+            server,
+            script_load(sha, "token_bucket", per_write, 1, rng),
+            per_write,
+            options.decisions,
         )
         systems["INCRBY + EXPIRE"] = system(
             server, counter_load(per_write, rng), per_write, options.decisions

@@ -437,7 +437,7 @@ while position <= size do
         if is_written and is_ours then states[k] = pack('<Bddd', 18, at, current, previous) end
       end
 
-      if not is_ours or not (reset >= 0) then
+      if not is_ours or not (reset >= 0 and wait >= -1 and remaining < WRAP) then
         states[k] = state
         status, remaining, wait, reset = state.err and 2 or 3, 0, 0, 0
       else
@@ -480,7 +480,9 @@ for k, reset in pairs(written) do
 end
 for k, reset in pairs(met) do
   if not written[k] and call('PTTL', KEYS[k]) == -1 then
-    call('PEXPIRE', KEYS[k], floor((reset + SECOND) / 1000 + 1) * STRETCH)
+    local life = reset + SECOND
+    if life > MAX then life = MAX end
+    call('PEXPIRE', KEYS[k], -floor(-life / 1000) * STRETCH)
   end
 end
 
