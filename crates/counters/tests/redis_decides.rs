@@ -190,6 +190,53 @@ fn a_request_taken_back_before_it_left_is_not_charged() {
 }
 
 #[test]
+fn who_stays_gets_its_own_answer_when_others_in_the_call_leave() {
+    let Some(server) = Server::start(&[]) else { return };
+    on_worker(async {
+        let rules = policy(&[
+            limit("one", "fixed_window", 1000, 3600, &["tenant"]),
+            limit("two", "token_bucket", 2000, 3600, &["user"]),
+        ]);
+        let handle = handle(&store(&server.url())).await;
+        let name = |at: u64| format!("tenant-{at}");
+        let mut draw = 1_u64;
+        for _ in 0..50 {
+            let names: Vec<_> = (0..60).map(name).collect();
+            let plans: Vec<_> = (0..60)
+                .map(|at| {
+                    let name = names[at as usize].as_bytes();
+                    let entries: [(&[u8], &[u8]); 2] = [(b"tenant", name), (b"user", name)];
+                    // The cost tells whose answer it is; some meet one limit, some both.
+                    plan(&rules, Verb::Peek, 1000 + at % 3, &entries[..=at as usize % 2])
+                })
+                .collect();
+            let mut requests: Vec<_> =
+                plans.iter().map(|plan| Some(Box::pin(handle.decide(plan)))).collect();
+            std::future::poll_fn(|cx| {
+                for request in requests.iter_mut().flatten() {
+                    assert!(request.as_mut().poll(cx).is_pending());
+                }
+                Poll::Ready(())
+            })
+            .await;
+            for request in &mut requests {
+                draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                if draw >> 62 == 0 {
+                    *request = None;
+                }
+            }
+            for (at, request) in requests.into_iter().enumerate() {
+                let Some(request) = request else { continue };
+                let outcomes = request.await.unwrap();
+                assert_eq!(outcomes.len(), 1 + at % 2);
+                assert_eq!((outcomes[0].fits, outcomes[0].remaining), (at % 3 == 0, 1000));
+                assert!(outcomes.get(1).is_none_or(|two| two.fits && two.remaining == 2000));
+            }
+        }
+    });
+}
+
+#[test]
 fn login_database_and_unix_socket_are_used() {
     let Some(server) = Server::start(&["--requirepass", "pw"]) else { return };
     on_worker(async {
@@ -238,8 +285,18 @@ fn b17_a_user_with_the_documented_rights_alone_can_decide() {
     assert_eq!(server.run(&["ACL", "SETUSER", "app", "-evalsha", "-eval"]), "OK");
     on_worker(async {
         let store = store(&format!("redis://app:pw@127.0.0.1:{}", server.port));
-        let error = handle(&store).await.decide(&hit(&one_limit(5), "acme")).await.unwrap_err();
+        let handle = handle(&store).await;
+        let warnings = store.health().warnings;
+        assert!(warnings[0].contains("evalsha"), "said before any request: {warnings:?}");
+        let error = handle.decide(&hit(&one_limit(5), "acme")).await.unwrap_err();
         assert!(error.to_string().contains("evalsha"), "{error}");
+    });
+    server.run(&["ACL", "SETUSER", "app", "+evalsha", "+eval", "resetkeys", "~other:*"]);
+    on_worker(async {
+        let store = store(&format!("redis://app:pw@127.0.0.1:{}", server.port));
+        let _handle = handle(&store).await;
+        let warnings = store.health().warnings;
+        assert!(warnings[0].contains("key"), "{warnings:?}");
     });
 }
 
@@ -263,6 +320,7 @@ fn blocking_callers_share_the_counters_exactly_and_many_go_in_one_trip() {
     assert_eq!(total, 100);
     let rules = one_limit(90);
     let plans: Vec<_> = (0..100).map(|_| hit(&rules, "many")).collect();
+    store.decide_blocking(&peek(&rules, "many")).unwrap();
     let before = server.calls("evalsha");
     let answers = store.decide_many_blocking(&plans);
     assert_eq!(server.calls("evalsha") - before, 2);

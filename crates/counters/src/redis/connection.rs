@@ -4,13 +4,27 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::handshake::Handshake;
 use super::options::{Address, RedisOptions};
 use super::resp;
+
+/// A peer that is gone without a word is noticed within half a minute of silence, before a
+/// request meets the dead connection.
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
+
+/// Sets what every TCP connection to the server has: no delay for small calls, keep-alive.
+pub(super) fn tune<'s>(stream: impl Into<SockRef<'s>>) -> io::Result<()> {
+    let socket: SockRef<'_> = stream.into();
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_keepalive(&KEEPALIVE)
+}
 
 /// A connected stream.
 #[derive(Debug)]
@@ -42,7 +56,7 @@ impl Stream {
         Ok(match address {
             Address::Tcp(host, port) => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
+                tune(&stream)?;
                 Self::Tcp(stream)
             }
             Address::Unix(path) => Self::Unix(UnixStream::connect(path).await?),

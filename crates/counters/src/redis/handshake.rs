@@ -3,6 +3,7 @@
 use super::error::{ErrorClass, StoreError};
 use super::options::RedisOptions;
 use super::resp::{self, Reply};
+use super::scripts;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -10,7 +11,12 @@ enum Step {
     Database,
     Name,
     EvictionPolicy,
+    /// An empty batch: whether the user may call the script and name our keys.
+    Script,
 }
+
+/// A batch without rules and operations.
+const EMPTY_BATCH: &[u8] = &[0, 0];
 
 /// The greeting: all of it in one write, its answers taken in order.
 #[derive(Debug)]
@@ -42,6 +48,9 @@ impl Handshake {
         }
         say(Step::Name, &[b"CLIENT", b"SETNAME", options.client_name.as_bytes()]);
         say(Step::EvictionPolicy, &[b"CONFIG", b"GET", b"maxmemory-policy"]);
+        let hash = scripts::decide(None).hash.as_bytes();
+        let key = [options.prefix.as_bytes(), b"{}"].concat();
+        say(Step::Script, &[b"EVALSHA", hash, b"1", &key, EMPTY_BATCH]);
         Self { request, steps, at: 0, warnings: Vec::new() }
     }
 
@@ -58,6 +67,14 @@ impl Handshake {
                 if ErrorClass::of(answer) == ErrorClass::NotAuthenticated =>
             {
                 return Err(StoreError::refused(answer));
+            }
+            (Some(Step::Script), Reply::Error(answer))
+                if ErrorClass::of(answer) == ErrorClass::NotPermitted =>
+            {
+                self.warnings.push(format!(
+                    "the store's user lacks rights that every decision needs: {}",
+                    String::from_utf8_lossy(answer)
+                ));
             }
             (Some(Step::EvictionPolicy), Reply::Array(pair)) => {
                 if let [_, Reply::Bulk(Some(policy))] = pair.as_slice()
@@ -87,9 +104,10 @@ mod tests {
     #[test]
     fn only_what_the_options_need_is_said() {
         let plain = Handshake::new(&options("redis://x"));
-        assert_eq!(plain.steps, [Step::Name, Step::EvictionPolicy]);
+        assert_eq!(plain.steps, [Step::Name, Step::EvictionPolicy, Step::Script]);
         let full = Handshake::new(&options("redis://a:b@x/2"));
-        assert_eq!(full.steps, [Step::Login, Step::Database, Step::Name, Step::EvictionPolicy]);
+        assert_eq!(full.steps[..2], [Step::Login, Step::Database]);
+        assert_eq!(full.steps[2..], plain.steps);
         assert!(full.request.starts_with(b"*3\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n"));
     }
 
@@ -98,7 +116,10 @@ mod tests {
         let mut handshake = Handshake::new(&options("redis://x"));
         let refusal = Reply::Error(b"NOPERM User app has no permissions");
         assert_eq!(handshake.accept(&refusal), Ok(false));
+        assert_eq!(handshake.accept(&refusal), Ok(false));
+        assert_eq!(handshake.warnings.len(), 0);
         assert_eq!(handshake.accept(&refusal), Ok(true));
+        assert!(handshake.warnings[0].contains("NOPERM"));
         let mut handshake = Handshake::new(&options("redis://:b@x"));
         assert!(handshake.accept(&Reply::Error(b"WRONGPASS no")).is_err());
         let mut handshake = Handshake::new(&options("redis://x"));
@@ -111,7 +132,8 @@ mod tests {
             let mut handshake = Handshake::new(&options("redis://x"));
             let pair = vec![Reply::Bulk(Some(b"maxmemory-policy")), Reply::Bulk(Some(policy))];
             assert_eq!(handshake.accept(&Reply::Simple(b"OK")), Ok(false));
-            assert_eq!(handshake.accept(&Reply::Array(pair)), Ok(true));
+            assert_eq!(handshake.accept(&Reply::Array(pair)), Ok(false));
+            assert_eq!(handshake.accept(&Reply::Error(b"NOSCRIPT No matching")), Ok(true));
             assert_eq!(handshake.warnings.len(), count);
         }
     }

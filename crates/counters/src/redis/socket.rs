@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::connection::tune;
 use super::error::StoreError;
 use super::handshake::Handshake;
 use super::options::{Address, RedisOptions};
@@ -194,7 +195,7 @@ fn connect(address: &Address, deadline: Deadline) -> Result<Stream, Failure> {
         }
         match TcpStream::connect_timeout(&address, left) {
             Ok(stream) => {
-                stream.set_nodelay(true)?;
+                tune(&stream)?;
                 stream.set_nonblocking(true)?;
                 return Ok(Stream::Tcp(stream));
             }
