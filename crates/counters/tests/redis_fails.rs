@@ -18,6 +18,11 @@ use tidegate_counters::clock::Deadline;
 use tidegate_counters::redis::{ErrorClass, RedisHandle, RedisStore, StoreError};
 use tokio::time::sleep;
 
+/// Far below the two seconds that a store of these tests may take, and enough for a busy machine.
+const AT_ONCE: Duration = Duration::from_millis(50);
+/// The same for a deadline of 20 ms.
+const IN_TIME: Duration = Duration::from_millis(120);
+
 fn rules() -> RuleSet {
     policy(&[limit("id", "fixed_window", 1000, 86400, &["tenant"])])
 }
@@ -88,7 +93,7 @@ fn a_killed_server_fails_calls_at_once_and_is_back_within_two_seconds() {
             let error = answer.unwrap_err();
             assert!(matches!(error, StoreError::Disconnected { .. }), "{error:?}");
             assert!(!error.may_have_written());
-            assert!(took < Duration::from_millis(5), "{took:?}");
+            assert!(took < AT_ONCE, "{took:?}");
         }
         let health = store.health();
         assert!(!health.is_up && health.last_error.is_some(), "{health:?}");
@@ -136,15 +141,15 @@ fn a_server_that_stands_still_costs_the_deadline_and_then_nothing() {
         server.pause();
         let (answer, took) = timed(handle.decide(&hit(&rules, "acme"))).await;
         assert_eq!(answer, Err(StoreError::Timeout { was_sent: true }));
-        assert!(took < Duration::from_millis(40), "{took:?}");
+        assert!(took < IN_TIME, "{took:?}");
         for _ in 0..10 {
             let (answer, took) = timed(handle.decide(&peek(&rules, "acme"))).await;
-            assert!(answer.is_err() && took < Duration::from_millis(40), "{answer:?} {took:?}");
+            assert!(answer.is_err() && took < IN_TIME, "{answer:?} {took:?}");
         }
         sleep(Duration::from_secs(1)).await;
         let (answer, took) = timed(handle.decide(&peek(&rules, "acme"))).await;
         assert!(matches!(answer, Err(StoreError::Disconnected { .. })), "{answer:?}");
-        assert!(took < Duration::from_millis(5), "{took:?}");
+        assert!(took < AT_ONCE, "{took:?}");
         server.resume();
         let took = recovers(&handle, &rules).await;
         assert!(took < Duration::from_secs(2), "{took:?}");
@@ -164,11 +169,11 @@ fn a_blocking_caller_keeps_its_deadline_too() {
     on_worker(async {
         let (answer, took) = timed(async { store.decide_blocking(&request) }).await;
         assert_eq!(answer, Err(StoreError::Timeout { was_sent: true }));
-        assert!(took < Duration::from_millis(40), "{took:?}");
+        assert!(took < IN_TIME, "{took:?}");
         for _ in 0..5 {
             let (answer, took) = timed(async { store.decide_blocking(&request) }).await;
             assert!(!answer.unwrap_err().may_have_written());
-            assert!(took < Duration::from_millis(80), "{took:?}");
+            assert!(took < IN_TIME, "{took:?}");
         }
     });
     server.resume();

@@ -18,6 +18,9 @@ use super::store::Shared;
 use crate::Outcomes;
 use crate::clock::Deadline;
 
+/// What even a doubtful attempt to connect and greet may take, look-up of the name aside.
+const SHORTEST_ATTEMPT: Duration = Duration::from_millis(20);
+
 thread_local! {
     static CALLERS: RefCell<Vec<Caller>> = const { RefCell::new(Vec::new()) };
 }
@@ -101,23 +104,22 @@ impl Caller {
         }
     }
 
-    /// Sees that a connection stands and starts the deadline. The first attempt may take the
-    /// connect timeout; one after a failure only twice the deadline, so that callers do not hang
-    /// on a store that is away.
+    /// Sees that a connection stands and starts the deadline.
     fn connect(&mut self, shared: &Shared) -> Result<Deadline, StoreError> {
         let options = &shared.options;
         if self.socket.as_mut().is_some_and(|socket| !socket.is_quiet()) {
             self.socket = None;
         }
         if self.socket.is_none() {
-            let budget = match &self.rest {
-                Some((until, why)) if !until.is_over() => {
-                    return Err(StoreError::Disconnected { why: Arc::clone(why) });
-                }
-                Some(_) => options.connect_timeout.min(options.deadline * 2),
-                None => options.connect_timeout,
-            };
-            match Socket::open(options, Deadline::after(budget)) {
+            if let Some((_, why)) = self.rest.as_ref().filter(|(until, _)| !until.is_over()) {
+                return Err(StoreError::Disconnected { why: Arc::clone(why) });
+            }
+            // The first attempt of all may take its time; once the store has failed anybody,
+            // callers do not hang on it.
+            let is_doubtful = self.rest.is_some() || shared.health.has_failed();
+            let short = options.connect_timeout.min(SHORTEST_ATTEMPT.max(options.deadline * 2));
+            let budget = if is_doubtful { short } else { options.connect_timeout };
+            match Socket::open(options, budget) {
                 Ok((socket, warnings)) => {
                     shared.health.greeted(warnings);
                     self.socket = Some(socket);

@@ -12,7 +12,7 @@ pub struct Health {
     pub connections: usize,
     /// True if one stands.
     pub is_up: bool,
-    /// Why the last connection or attempt ended; none while all is well.
+    /// What went wrong last; none if nothing did since a connection was made.
     pub last_error: Option<Arc<str>>,
     /// What an operator should change at the server.
     pub warnings: Vec<String>,
@@ -50,6 +50,10 @@ impl Record {
 
     pub(super) fn failed(&self, why: &Arc<str>) {
         self.words.lock().last_error = Some(Arc::clone(why));
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.words.lock().last_error.is_some()
     }
 
     pub(super) fn read(&self) -> Health {

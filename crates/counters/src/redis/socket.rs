@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -57,20 +58,21 @@ impl From<io::Error> for Failure {
 }
 
 impl Socket {
-    /// Connects and greets by the deadline; says why not.
+    /// Connects and greets within the budget, which begins when the name is resolved; says why
+    /// not.
     pub(super) fn open(
         options: &RedisOptions,
-        deadline: Deadline,
+        budget: Duration,
     ) -> Result<(Self, Vec<String>), Arc<str>> {
         let address = &options.address;
-        Self::greeted(options, deadline).map_err(|failure| match failure {
+        Self::greeted(options, budget).map_err(|failure| match failure {
             Failure::Late => format!("{address}: no greeting in time").into(),
             Failure::Over(why) => format!("{address}: {why}").into(),
         })
     }
 
-    fn greeted(options: &RedisOptions, deadline: Deadline) -> Result<(Self, Vec<String>), Failure> {
-        let stream = connect(&options.address, deadline)?;
+    fn greeted(options: &RedisOptions, budget: Duration) -> Result<(Self, Vec<String>), Failure> {
+        let (stream, deadline) = connect(&options.address, budget)?;
         let mut socket = Self { stream, input: Vec::new(), used: 0 };
         let mut handshake = Handshake::new(options);
         socket.write(&handshake.request, deadline)?;
@@ -177,18 +179,21 @@ impl Socket {
     }
 }
 
-/// Connects to the first address of the name that answers in time.
-fn connect(address: &Address, deadline: Deadline) -> Result<Stream, Failure> {
+/// Connects to the first address of the name that answers in time; says until when the greeting
+/// may last.
+fn connect(address: &Address, budget: Duration) -> Result<(Stream, Deadline), Failure> {
     let (host, port) = match address {
         Address::Tcp(host, port) => (host.as_str(), *port),
         Address::Unix(path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_nonblocking(true)?;
-            return Ok(Stream::Unix(stream));
+            return Ok((Stream::Unix(stream), Deadline::after(budget)));
         }
     };
+    let addresses = (host, port).to_socket_addrs()?;
+    let deadline = Deadline::after(budget);
     let mut failure = Failure::Over(Arc::from("the name has no address"));
-    for address in (host, port).to_socket_addrs()? {
+    for address in addresses {
         let left = deadline.left();
         if left.is_zero() {
             return Err(Failure::Late);
@@ -197,7 +202,7 @@ fn connect(address: &Address, deadline: Deadline) -> Result<Stream, Failure> {
             Ok(stream) => {
                 tune(&stream)?;
                 stream.set_nonblocking(true)?;
-                return Ok(Stream::Tcp(stream));
+                return Ok((Stream::Tcp(stream), deadline));
             }
             Err(error) => failure = error.into(),
         }
