@@ -81,7 +81,8 @@ class Script:
     """The script in one store, in its test form (`now_us` given) or as shipped."""
 
     def __init__(self, client: "redis.Redis") -> None:
-        self.client = client
+        self.client: Any = client
+        """Untyped: what its commands return is typed for the asynchronous client too."""
         self._shipped: Any = client.register_script(source())
         self._test_form: Any = client.register_script(as_test_form(source()))
 
