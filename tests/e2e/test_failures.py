@@ -1,5 +1,6 @@
 """Parts fail while the gateway runs: the store, the node, the policy file."""
 
+import os
 import signal
 from functools import partial
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from tests.e2e.bootstrap import ask_for_each_request, from_header, rate_limit
 from tests.e2e.conftest import StartGateway
+from tests.servers.envoy import get
 from tests.servers.process import wait_for
 from tests.servers.valkey import StoreServer
 
@@ -61,6 +63,26 @@ def test_a_lost_store_opens_or_closes_as_each_limit_says(
     valkey.start()
     wait_for(lambda: gateway.get(x_mode="open").status == 429, "the limit to hold again")
     assert gateway.get(x_mode="open").json()["reason"] == "over_limit"
+
+
+def test_a_store_that_hangs_holds_no_request_up(
+    start_gateway: StartGateway, valkey: StoreServer
+) -> None:
+    gateway = start_gateway(
+        OPEN_AND_CLOSED,
+        lambda config: ask_for_each_request(config, BY_MODE),
+        store=valkey.url,
+        options=("--store-timeout", "5ms"),
+    )
+    os.kill(valkey.pid, signal.SIGSTOP)
+    try:
+        assert gateway.statuses(3, x_mode="open") == [200, 200, 200]
+        closed = gateway.get(x_mode="closed")
+        assert (closed.status, closed.json()["reason"]) == (429, "store_failure")
+        assert gateway.stat("error") == 0, "we answered before Envoy gave up"
+    finally:
+        os.kill(valkey.pid, signal.SIGCONT)
+    wait_for(lambda: gateway.get(x_mode="open").status == 429, "the limit to hold again")
 
 
 def test_a_node_starts_while_its_store_is_down(
@@ -134,6 +156,9 @@ def test_a_bad_policy_changes_nothing(start_gateway: StartGateway, bad: str) -> 
     said = len(gateway.tidegate.log())
     gateway.tidegate.write(bad)
     wait_for(lambda: "policy.yaml" in gateway.tidegate.log()[said:], "the log to say what is wrong")
+    ready = get(gateway.tidegate.http_port, "/readyz")
+    assert ready.status == 200, "it still serves what it has"
+    assert b"policy.yaml:" in ready.body
     answers = [gateway.get(x_tenant="acme") for _ in range(2)]
     assert [answer.status for answer in answers] == [200, 429]
     assert {answer.headers["x-ratelimit-limit"] for answer in answers} == {"2"}

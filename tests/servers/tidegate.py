@@ -10,6 +10,9 @@ from typing import Self
 
 from tests.servers.process import Process
 
+PATIENCE = "2s"
+"""Tests wait longer for the store than users should: their machine may be busy."""
+
 _ADDRESS = r"\b{door}\b\D*?127\.0\.0\.1:(\d+)"
 
 
@@ -52,7 +55,7 @@ class Tidegate:
         command = [
             *(sys.executable, "-m", "tidegate.cli.main", "serve"),
             *("--policy", str(self.file)),
-            *(("--store", self.store) if self.store else ()),
+            *(("--store", self.store, "--store-timeout", PATIENCE) if self.store else ()),
             *("--http", f"127.0.0.1:{self.http_port}", "--grpc", f"127.0.0.1:{self.grpc_port}"),
             *self.options,
         ]
