@@ -164,7 +164,13 @@ impl Met {
             State::Windows(windows) => windows.cur = windows.cur.saturating_sub(cost),
             State::Bucket(bucket) if cost > bucket.level => (bucket.level, bucket.rem) = (0, 0),
             State::Bucket(bucket) => bucket.level -= cost,
-            State::Log(log) => log.refund(period, now, cost),
+            State::Log(log) => {
+                log.refund(period, now, cost);
+                if log.is_empty() {
+                    // Nothing is left, and with it the clock that the entries had.
+                    self.skew = 0;
+                }
+            }
         }
         self.is_dirty = true;
     }
@@ -179,7 +185,11 @@ impl Met {
         } else {
             Some(add(self.wait(cost), self.skew))
         };
-        let reset_us = add(self.reset(), self.skew);
+        let reset_us = match (&self.state, self.reset()) {
+            // A log that holds nothing has no time of its own.
+            (State::Log(_), 0) => 0,
+            (_, reset) => add(reset, self.skew),
+        };
         Outcome { fits, remaining: self.room(), wait_us, reset_us, is_folded: false }
     }
 

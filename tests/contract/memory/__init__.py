@@ -1,0 +1,1 @@
+"""Memory decides as the oracle does, asked through the Python binding."""
