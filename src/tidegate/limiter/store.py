@@ -59,9 +59,8 @@ def open_engine(options: StoreOptions) -> Engine:
 
     scheme, separator, rest = options.url.partition("://")
     if not separator:
-        raise ConfigError(
-            f'"{options.masked_url}" is no store URL', path="url", hint="such as memory://"
-        )
+        # Not repeated: what is no URL may still hold a password.
+        raise ConfigError("no store URL", path="url", hint="such as memory:// or redis://host:6379")
     if scheme in _LATER:
         raise ConfigError(
             f"{scheme}:// ({_LATER[scheme]}): not supported yet",

@@ -1,0 +1,104 @@
+"""Decisions: what they say, that nobody can change them, and their headers."""
+
+import pytest
+
+from tidegate import ConfigError, Decision, Limiter
+
+NOW = 1_760_000_000.0
+
+
+def _decisions() -> tuple[Decision, Decision]:
+    limit = Limiter(clock=lambda: NOW).limit("5/minute; 100/day", id="posts")
+    return limit.hit("ada", cost=5), limit.hit("ada")
+
+
+def test_a_decision_is_truthy_when_allowed() -> None:
+    allowed, denied = _decisions()
+    assert allowed
+    assert not denied
+    assert (allowed.allowed, denied.allowed) == (True, False)
+
+
+def test_as_dict_has_the_names_of_every_door() -> None:
+    _, denied = _decisions()
+    assert denied.as_dict() == {
+        "allowed": False,
+        "reason": "over_limit",
+        "retry_after_ms": 12_000,
+        "decision_id": denied.decision_id,
+        "revision": denied.revision,
+        "degraded": False,
+        "binding": 0,
+        "limits": [
+            {
+                "id": "posts",
+                "allowed": False,
+                "limit": 5,
+                "remaining": 0,
+                "reset_ms": 60_000,
+                "window_ms": 60_000,
+                "shadow": False,
+            },
+            {
+                "id": "posts",
+                "allowed": True,
+                "limit": 100,
+                "remaining": 95,
+                "reset_ms": 4_320_000,
+                "window_ms": 86_400_000,
+                "shadow": False,
+            },
+        ],
+    }
+
+
+def test_the_id_stays_and_differs_from_others() -> None:
+    allowed, denied = _decisions()
+    assert allowed.decision_id == allowed.decision_id
+    assert allowed.decision_id != denied.decision_id
+    assert len(allowed.decision_id) == 26
+
+
+def test_the_limits_are_frozen_and_compare_by_value() -> None:
+    allowed, denied = _decisions()
+    limit = allowed.limits[0]
+    assert limit == allowed.limits[0]
+    assert limit != denied.limits[0]
+    with pytest.raises(AttributeError):
+        limit.remaining = 9  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        allowed.allowed = False  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        Decision()
+    assert (limit.window, limit.reset_after) == (60.0, 60.0)
+
+
+def test_the_texts_say_who_denied_and_for_how_long() -> None:
+    allowed, denied = _decisions()
+    assert repr(allowed) == "<Decision allowed: posts 0 of 5 left>"
+    assert repr(denied) == (
+        "<Decision denied, over_limit: posts 0 of 5 left, retry after 12.000 s>"
+    )
+    assert repr(denied.limits[0]) == (
+        '<LimitReport "posts" denied: 0 of 5 left, reset in 60.000 s>'
+    )
+
+
+def test_headers_are_those_of_the_profile() -> None:
+    allowed, denied = _decisions()
+    told = {
+        "x-ratelimit-limit": "5",
+        "x-ratelimit-remaining": "0",
+        "x-ratelimit-reset": "1760000060",
+        "x-ratelimit-used": "5",
+        "x-ratelimit-resource": "posts",
+    }
+    assert allowed.headers() == told
+    assert denied.headers("github") == {**told, "retry-after": "12"}
+    assert denied.headers("off") == {"retry-after": "12"}
+
+
+@pytest.mark.parametrize(("profile", "message"), [("ietf", "not supported yet"), ("x", "unknown")])
+def test_an_unknown_profile_is_refused(profile: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        _decisions()[0].headers(profile)
