@@ -1,6 +1,8 @@
 //! One running data plane: the policy in force, the counters, the clock, and what is told of them.
 
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
@@ -10,6 +12,9 @@ use tokio::sync::watch;
 
 use crate::metrics::Metrics;
 use crate::store::Store;
+
+/// Requests wait for the store for a few milliseconds, so none outlives this.
+const LONGEST_REQUEST_MS: u32 = 50;
 
 /// Everything that decides. Shared by all doors of a process, and used without any door by
 /// programs that decide in process; needs no runtime on the memory store.
@@ -54,6 +59,18 @@ pub struct Reloads {
     pub last_error: Option<String>,
 }
 
+/// Waits until the last request that began with a policy has ended, and frees it here: the
+/// tenants of a large one take longer to free than a request may take.
+fn retire(policy: Arc<RuleSet>) {
+    for _ in 0..LONGEST_REQUEST_MS {
+        if Arc::strong_count(&policy) == 1 {
+            break;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(policy);
+}
+
 impl Node {
     /// A node without a policy, not ready yet.
     pub fn new(store: Store, clock: Arc<Clock>) -> Self {
@@ -84,13 +101,14 @@ impl Node {
         };
         let revision = Arc::clone(&rules.revision);
         self.metrics.learn(&rules);
-        self.policy.store(Some(Arc::new(rules)));
+        let before = self.policy.swap(Some(Arc::new(rules)));
         {
             let mut reloads = self.reloads.lock();
             reloads.loaded_at_us = self.clock.now_us();
             reloads.last_error = None;
         }
         self.is_ready.send_if_modified(|state| !std::mem::replace(&mut state.has_policy, true));
+        before.into_iter().for_each(retire);
         Ok(revision)
     }
 

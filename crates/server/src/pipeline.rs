@@ -16,6 +16,9 @@ use crate::join::join;
 use crate::node::Node;
 use crate::store::{Store, StoreFailure, Way};
 
+/// Descriptors that one request may bring.
+pub const MOST_DESCRIPTORS: usize = 1000;
+
 /// May a request that is described so pass?
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {

@@ -5,6 +5,9 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+/// Members that one object may have: they are compared with each other.
+const MOST_MEMBERS: usize = 256;
+
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Json<'a> {
@@ -120,6 +123,10 @@ impl<'de> Visitor<'de> for Reader {
             if members.iter().any(|(other, _)| *other == name) {
                 return Err(A::Error::custom(format!("{name:?} stands twice in one object")));
             }
+            if members.len() == MOST_MEMBERS {
+                let problem = format!("an object has more than {MOST_MEMBERS} members");
+                return Err(A::Error::custom(problem));
+            }
             members.push((name, object.next_value()?));
         }
         Ok(Json::Object(members))
@@ -152,6 +159,9 @@ mod tests {
         assert!(error.contains("line 2 column 6"), "{error}");
         let error = Json::parse(br#"{"a":1,"a":2}"#).unwrap_err();
         assert!(error.contains(r#""a" stands twice"#), "{error}");
+        let members: Vec<_> = (0..257).map(|at| format!("\"{at}\":0")).collect();
+        let error = Json::parse(format!("{{{}}}", members.join(",")).as_bytes()).unwrap_err();
+        assert!(error.contains("more than 256 members"), "{error}");
         assert!(Json::parse(b"{} {}").is_err());
         assert!(Json::parse(b"").is_err());
         assert!(Json::parse(b"\"\xff\"").is_err());

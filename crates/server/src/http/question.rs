@@ -8,7 +8,7 @@ use tidegate_core::{Descriptor, Verb};
 
 use super::document::Json;
 use super::suggest::nearest;
-use crate::pipeline::Ask;
+use crate::pipeline::{Ask, MOST_DESCRIPTORS};
 
 /// Checks that one body may bring.
 const MOST_CHECKS: usize = 1000;
@@ -132,8 +132,14 @@ fn question<'a>(place: &str, members: &'a Members<'a>, form: Form) -> Result<Que
 fn descriptors<'a>(place: &str, list: Option<&'a Json<'a>>) -> Result<Vec<Entries<'a>>, String> {
     let example = r#"send a list of objects, such as [{"tenant": "acme"}]"#;
     let list = match list {
-        Some(Json::List(list)) if !list.is_empty() => list,
-        Some(Json::List(_)) => return Err(format!("{place}descriptors: is empty; {example}")),
+        Some(Json::List(list)) if list.is_empty() => {
+            return Err(format!("{place}descriptors: is empty; {example}"));
+        }
+        Some(Json::List(list)) if list.len() > MOST_DESCRIPTORS => {
+            let count = list.len();
+            return Err(format!("{place}descriptors: {count}; at most {MOST_DESCRIPTORS}"));
+        }
+        Some(Json::List(list)) => list,
         Some(other) => return Err(format!("{place}descriptors: got {other}; {example}")),
         None => return Err(format!("{place}descriptors: is missing; {example}")),
     };

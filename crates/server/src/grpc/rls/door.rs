@@ -13,10 +13,8 @@ use crate::access::AdminToken;
 use crate::grpc::transport::{Code, Message, Status};
 use crate::headers::HeaderProfile;
 use crate::node::Node;
-use crate::pipeline::{Ask, Refused, WorkerNode};
+use crate::pipeline::{Ask, MOST_DESCRIPTORS, Refused, WorkerNode};
 
-/// Descriptors that one request may bring.
-const MOST_DESCRIPTORS: usize = 1000;
 /// The entry that names the kind of its descriptor's hits.
 const COUNTS: &[u8] = b"counts";
 const REQUESTS: &[u8] = b"requests";

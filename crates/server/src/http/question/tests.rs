@@ -88,6 +88,14 @@ fn members_are_named_where_they_are_wrong() {
 }
 
 #[test]
+fn descriptors_are_bounded() {
+    let many = vec!["{}"; 1001].join(",");
+    let body = format!(r#"{{"domain":"shop","descriptors":[{many}]}}"#);
+    let error = ask(&body, Form::Check).unwrap_err();
+    assert!(error.starts_with("descriptors: 1001; at most 1000"), "{error}");
+}
+
+#[test]
 fn reset_takes_no_cost() {
     let body = r#"{"domain":"shop","descriptors":[{}],"cost":1}"#;
     assert!(ask(body, Form::Reset).unwrap_err().starts_with("cost: no such field here"));

@@ -1,0 +1,1 @@
+"""Decisions over HTTP as clients see them, on both stores."""

@@ -1,0 +1,1 @@
+"""The rate limit service as gRPC clients see it."""
