@@ -1,0 +1,1 @@
+"""`tidegate dev` as a process."""

@@ -1,0 +1,1 @@
+"""The limiter with real threads, processes and stores."""

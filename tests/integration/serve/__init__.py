@@ -1,0 +1,1 @@
+"""`tidegate serve` as a process."""
