@@ -1,5 +1,6 @@
 """The configuration of Envoy that users are shown, with the addresses of a test put in."""
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,15 @@ def bootstrap(*, app_port: int, rls_port: int) -> dict[str, Any]:
 
 def set_port(config: dict[str, Any], cluster: str, port: int) -> None:
     """Where a cluster's one server listens."""
-    (found,) = (it for it in config["static_resources"]["clusters"] if it["name"] == cluster)
-    (locality,) = found["load_assignment"]["endpoints"]
-    (server,) = locality["lb_endpoints"]
+    (server,) = _servers(config, cluster)
     server["endpoint"]["address"]["socket_address"]["port_value"] = port
+
+
+def add_node(config: dict[str, Any], rls_port: int) -> None:
+    """One more Tidegate that may be asked."""
+    nodes = _servers(config, "tidegate")
+    nodes.append(deepcopy(nodes[0]))
+    nodes[-1]["endpoint"]["address"]["socket_address"]["port_value"] = rls_port
 
 
 def rate_limit(config: dict[str, Any]) -> dict[str, Any]:
@@ -66,6 +72,14 @@ def dict_of(value: Any) -> dict[str, Any]:
     """A mapping of the configuration."""
     assert isinstance(value, dict)
     return value
+
+
+def _servers(config: dict[str, Any], cluster: str) -> list[dict[str, Any]]:
+    (found,) = (it for it in config["static_resources"]["clusters"] if it["name"] == cluster)
+    (locality,) = found["load_assignment"]["endpoints"]
+    servers = locality["lb_endpoints"]
+    assert isinstance(servers, list)
+    return servers
 
 
 def _manager(config: dict[str, Any]) -> dict[str, Any]:

@@ -3,14 +3,16 @@
 import os
 import signal
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.bootstrap import ask_for_each_request, from_header, rate_limit
+from tests.e2e.bootstrap import add_node, ask_for_each_request, from_header, rate_limit
 from tests.e2e.conftest import StartGateway
 from tests.servers.envoy import get
 from tests.servers.process import wait_for
+from tests.servers.tidegate import Tidegate
 from tests.servers.valkey import StoreServer
 
 BY_TENANT = {"actions": [from_header("x-tenant", "tenant")]}
@@ -122,6 +124,32 @@ def test_without_a_node_envoy_decides_and_the_node_may_come_back(
     assert (back.status, back.headers["x-ratelimit-remaining"]) == (200, "0")
     assert gateway.get(x_tenant="acme").status == 429
     assert gateway.stat("error") == 3, "the first request found the node again"
+
+
+def test_envoy_leaves_a_node_that_stops_for_the_others(
+    start_gateway: StartGateway, valkey: StoreServer, tmp_path: Path
+) -> None:
+    policy = per_tenant("100/day")
+    with Tidegate(policy, tmp_path, valkey.url) as second:
+
+        def configure(config: dict[str, Any]) -> None:
+            by_tenant(config)
+            add_node(config, second.grpc_port)
+
+        gateway = start_gateway(policy, configure, store=valkey.url)
+        healthy = partial(gateway.envoy.stat, "cluster.tidegate.membership_healthy")
+        wait_for(lambda: healthy() == 2, "both nodes to be asked")
+        assert gateway.statuses(10, x_tenant="acme") == [200] * 10
+
+        assert second.stop() == 0
+        wait_for(lambda: healthy() == 1, "the stopped node to be left")
+        failed = gateway.stat("error")
+        assert gateway.statuses(10, x_tenant="acme") == [200] * 10
+        second.start()
+        wait_for(lambda: healthy() == 2, "the node to be asked again")
+        last = [gateway.get(x_tenant="acme") for _ in range(10)][-1]
+        assert last.headers["x-ratelimit-used"] == "30", "all nodes count together"
+        assert gateway.stat("error") == failed == 0
 
 
 def test_a_new_number_holds_at_once_and_what_was_used_stays_used(
