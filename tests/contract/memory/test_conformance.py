@@ -18,7 +18,7 @@ class InProcess:
     def __init__(self) -> None:
         self._now_us = 0
         self._limiter = Limiter(clock=lambda: self._now_us / 1_000_000)
-        self._policy: "Policy | None" = None
+        self._policy: Policy | None = None
         self._text = b""
 
     def use(self, policy: str) -> None:
