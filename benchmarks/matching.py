@@ -5,10 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.harness import Bar, Figures, print_report, take_turns, write_results
+
+ROOT = Path(__file__).parents[1]
 
 
 def measure() -> Figures:
