@@ -1,0 +1,185 @@
+"""Writes what the documentation takes from the code: docs/cli.md; with --figures, README's table.
+
+`gen.py` writes, `gen.py --check` fails if docs/cli.md is not what it would write. The figures are
+those of the last `make bench`, so they are written when asked for, and not checked.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import TypeVar, cast
+
+from tidegate.cli.main import COMMANDS, Command
+from tidegate.settings import ROWS, Setting
+
+ROOT = Path(__file__).parents[1]
+CLI = ROOT / "docs" / "cli.md"
+README = ROOT / "README.md"
+RESULTS = ROOT / "benchmarks" / "results"
+FIGURES = ("<!-- figures:", "<!-- end of figures -->")
+SCENARIOS = {
+    "rls-memory": "Envoy's question over gRPC, counters in memory, 10,000 keys, one core",
+    "rls-redis": "the same with Redis, exact",
+    "script": "the script in a store, 16 decisions a call",
+    "inproc-memory": "`hit(key)` in a Python process",
+    "memory-per-counter": "1 million counters in memory, keys of 20 bytes",
+}
+"""The scenarios that have a bar, and what each measures."""
+
+_INTRODUCTION = """\
+# Commands and settings
+
+<!-- written by tools/gen.py from the code: do not edit -->
+
+`tidegate COMMAND --help` says the same. `tidegate --version` prints the version.
+
+Exit codes: 0 done, 1 the answer is no (invalid file, denied), 2 it cannot run.
+"""
+_SETTINGS = """\
+## Settings
+
+Of `serve`; some of `dev` too. The command line wins over the environment, and that over the
+default.
+"""
+
+
+Declared = TypeVar("Declared", bound=argparse.Action)
+
+
+class _Recorder(argparse.ArgumentParser):
+    """Keeps what a command declares."""
+
+    def __init__(self, prog: str) -> None:
+        self.declared: list[argparse.Action] = []
+        super().__init__(prog=prog, add_help=False)
+
+    def _add_action(self, action: Declared) -> Declared:
+        self.declared.append(action)
+        return super()._add_action(action)
+
+
+def main() -> int:
+    """Writes or checks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a file differs")
+    parser.add_argument("--figures", action="store_true", help="write README's table of figures")
+    asked = parser.parse_args()
+    if asked.figures:
+        README.write_text(with_figures(README.read_text()))
+        return 0
+    made = cli_page()
+    if not asked.check:
+        CLI.write_text(made)
+        return 0
+    if CLI.read_text() == made:
+        return 0
+    print("docs/cli.md is not what the code says: run python tools/gen.py", file=sys.stderr)
+    return 1
+
+
+def cli_page() -> str:
+    """The text of docs/cli.md."""
+    parts = [_INTRODUCTION]
+    parts += [_command(name, *about) for name, about in COMMANDS.items()]
+    parts += [_SETTINGS, *map(_setting, ROWS)]
+    return "\n".join(parts)
+
+
+def with_figures(readme: str) -> str:
+    """README with the table of the results that lie in benchmarks/results."""
+    before, _, rest = readme.partition(FIGURES[0])
+    comment, _, rest = rest.partition("\n")
+    _, _, after = rest.partition(FIGURES[1])
+    table = "\n".join(_figures())
+    return f"{before}{FIGURES[0]}{comment}\n{table}\n{FIGURES[1]}{after}"
+
+
+def _command(name: str, module: str, summary: str) -> str:
+    command = cast("Command", import_module(module))
+    parser = _Recorder(f"tidegate {name}")
+    command.add_arguments(parser)
+    flags = {row.flag for row in ROWS}
+    settings = [action for action in parser.declared if flags & set(action.option_strings)]
+    others = [action for action in parser.declared if action not in settings]
+    usage = " ".join(
+        [f"tidegate {name}", *map(_usage, others), *(["[SETTINGS]"] if settings else [])]
+    )
+    lines = [f"## tidegate {name}\n", f"{summary[0].upper()}{summary[1:]}.\n"]
+    lines += [f"```text\n{usage}\n```\n"]
+    if others:
+        lines += ["| argument | means |", "|---|---|"]
+        lines += [f"| `{_spelled(action)}` | {_cell(action.help or '')} |" for action in others]
+        lines += [""]
+    if settings:
+        lines += [f"Settings: {', '.join(map(_link, settings))}.\n"]
+    if parser.epilog:
+        lines += [f"```text\n{parser.epilog.strip()}\n```\n"]
+    return "\n".join(lines)
+
+
+def _setting(row: Setting) -> str:
+    default = f"`{row.default}`" if row.default else "none"
+    return (
+        f"### {row.flag}\n\n`{row.flag} {row.metavar}` or `{row.variable}`; default: {default}.\n"
+        f"{row.help[0].upper()}{row.help[1:]}.\n"
+    )
+
+
+def _spelled(action: argparse.Action) -> str:
+    if not action.option_strings:
+        return _metavar(action)
+    value = f" {_metavar(action)}" if action.nargs != 0 else ""
+    return f"{action.option_strings[-1]}{value}".replace("|", "\\|")
+
+
+def _usage(action: argparse.Action) -> str:
+    if action.option_strings:
+        return f"[{_spelled(action)}]".replace("\\|", "|")
+    word = _metavar(action)
+    forms = {"?": f"[{word}]", "*": f"[{word} …]", "+": f"{word} [{word} …]"}
+    return forms.get(str(action.nargs), word)
+
+
+def _metavar(action: argparse.Action) -> str:
+    if action.choices:
+        return "|".join(map(str, action.choices))
+    return str(action.metavar or action.dest.upper())
+
+
+def _link(action: argparse.Action) -> str:
+    flag = action.option_strings[-1]
+    return f"[{flag}](#{flag})"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _figures() -> Iterator[str]:
+    yield "| `ONLY=` | measures | bar | found |"
+    yield "|---|---|---|---|"
+    machines: set[str] = set()
+    for name, what in SCENARIOS.items():
+        path = RESULTS / f"{name}.json"
+        result = json.loads(path.read_text()) if path.exists() else {}
+        bars = result.get("bars", [])
+        machines |= {result["machine"]} if bars else set()
+        if not bars:
+            yield f"| `{name}` | {what} | | not measured here |"
+        for at, bar in enumerate(bars):
+            first = f"| `{name}` | {what}: " if at == 0 else "| | "
+            yield f"{first}{_cell(bar['what'])} | {bar['op']} {bar['bar']:g} | {_found(bar)} |"
+    if machines:
+        yield f"\nMachine: {'; '.join(sorted(machines))}."
+
+
+def _found(bar: dict[str, float | None]) -> str:
+    value = bar["value"]
+    return "not measured here" if value is None else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
