@@ -9,7 +9,7 @@ import json
 import subprocess
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,8 @@ from tests.servers.valkey import StoreServer, valkey_binary
 
 SERVER_CORE, LOAD_CORE = 0, 1
 VOID_TURNS = 3
+SATURATED = 0.9
+"""The share of its core from which on a server sets the pace."""
 OURS, FLOOR, PEER = "tidegate", "floor", "envoyproxy/ratelimit"
 
 POLICY = """\
@@ -59,6 +61,8 @@ class Load:
     connections: int
     streams: int
     keys: int = 10_000
+    paced_share: float | None = None
+    """The share of the rate just seen at which times are taken once more, on a schedule."""
 
     def run(self, port: int, watch: dict[str, int], rate: int | None = None) -> Report:
         """Drives one server; CPU time is that of the watched processes in the measured time."""
@@ -99,9 +103,14 @@ class System:
         for _ in range(VOID_TURNS):
             before = self.degraded()
             report = load.run(self.server.port, self.watched)
+            figures = _figures(report)
+            if load.paced_share is not None and not report["is_void"]:
+                pace = int(report["rate"] * load.paced_share)
+                report = load.run(self.server.port, self.watched, pace)
+                figures["paced_p99_us"] = report["p99_us"]
             grown = self.degraded() - before
             if not report["is_void"] and not grown:
-                return _figures(report)
+                return figures
             why = ", ".join(f"{count} x {what}" for what, count in report["errors"].items())
             self.voids.append(why or f"{grown:.0f} degraded decisions")
         raise VoidError(f"{self.server.name}: {VOID_TURNS} void turns in a row: {self.voids[-1]}")
@@ -123,18 +132,22 @@ def _figures(report: Report) -> Figures:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How many times as good one system is as another."""
+    """How many times as good one system is as another; `note` says where it is not of rates."""
 
     value: float
-    by_cpu: bool
+    note: str | None = None
 
 
 def ratio(figures: dict[str, Figures], better: str, other: str) -> Ratio:
-    """Rate against rate, or, where the load's core was the busier one, CPU against CPU."""
+    """Rate against rate where the servers set the pace, else CPU against CPU."""
     ours, theirs = figures[better], figures[other]
+    by_cpu = theirs["server_cpu_us"] / ours["server_cpu_us"]
+    of_cpu = f"{better} to {other} is a ratio of server CPU a decision"
     if any(taken["load_core"] > taken["server_core"] for taken in (ours, theirs)):
-        return Ratio(theirs["server_cpu_us"] / ours["server_cpu_us"], by_cpu=True)
-    return Ratio(ours["rate"] / theirs["rate"], by_cpu=False)
+        return Ratio(by_cpu, f"{of_cpu}: the load's core was the busier one")
+    if any(taken["server_core"] < SATURATED for taken in (ours, theirs)):
+        return Ratio(by_cpu, f"{of_cpu}: the server's core was not its own, rates say too little")
+    return Ratio(ours["rate"] / theirs["rate"])
 
 
 @contextmanager
@@ -193,8 +206,9 @@ def measure(
     scenario: str,
     *,
     shared_store: bool,
-    bars: Callable[[dict[str, Figures]], tuple[list[Bar], list[str]]],
+    bars: Callable[[dict[str, Figures]], tuple[list[Bar], list[Ratio]]],
     streams: int,
+    paced_share: float | None = None,
 ) -> int:
     """Takes turns, prints the table, writes the results file."""
     parser = argparse.ArgumentParser(prog=scenario)
@@ -204,7 +218,13 @@ def measure(
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--streams", type=int, default=streams, help="in flight, a connection")
     options = parser.parse_args()
-    load = Load(options.seconds, options.warmup, options.connections, options.streams)
+    load = Load(
+        options.seconds,
+        options.warmup,
+        options.connections,
+        options.streams,
+        paced_share=paced_share,
+    )
     with running(shared_store) as systems:
         turns = {name: _turn(system, load) for name, system in systems.items()}
         try:
@@ -213,8 +233,8 @@ def measure(
             print(f"{scenario}: VOID, {void}")
             return 1
         notes = [f"void turn of {n}: {why}" for n, s in systems.items() for why in s.voids]
-    found, said = bars(figures)
-    notes = [*said, *notes]
+    found, ratios = bars(figures)
+    notes = [*(taken.note for taken in ratios if taken.note), *notes]
     print_report(scenario, figures, found, notes)
     print(f"  {write_results(scenario, figures, found, notes)}")
     return 0
@@ -222,12 +242,3 @@ def measure(
 
 def _turn(system: System, load: Load) -> Callable[[], Figures]:
     return lambda: system.turn(load)
-
-
-def said_of(ratios: Sequence[tuple[str, Ratio]]) -> list[str]:
-    """Which ratios are of CPU time, in words."""
-    return [
-        f"{what}: the load's core was the busier one, so the ratio is of server CPU a decision"
-        for what, taken in ratios
-        if taken.by_cpu
-    ]
