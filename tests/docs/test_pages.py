@@ -122,6 +122,14 @@ def test_paths_and_names_of_the_code_exist(name: str) -> None:
             assert is_there, f"{name}: there is no {words}"
 
 
+def test_architecture_names_every_part_of_the_code() -> None:
+    rooms = set(re.findall(r"^\| `([\w./]+)` \|", page("ARCHITECTURE.md").text, re.MULTILINE))
+    crates = {f"crates/{path.name}" for path in (ROOT / "crates").iterdir() if path.is_dir()}
+    package = ROOT / "src" / "tidegate"
+    parts = {path.stem for path in package.iterdir() if not path.name.startswith(("_", "py."))}
+    assert rooms == crates | {f"tidegate.{part}" for part in parts}
+
+
 def _is_name(words: str) -> bool:
     if find_spec(words.rpartition(".")[0]) is None:
         return False
