@@ -115,6 +115,8 @@ class ServiceOptions:
         prefix: str | None,
         deadline_us: int,
         headers: str,
+        max_connections: int | None = None,
+        drain_notice_us: int | None = None,
     ) -> Self: ...
     @property
     def http(self) -> str: ...
@@ -132,6 +134,10 @@ class ServiceOptions:
     def deadline_us(self) -> int: ...
     @property
     def headers(self) -> str: ...
+    @property
+    def max_connections(self) -> int | None: ...
+    @property
+    def drain_notice_us(self) -> int | None: ...
 
 @final
 class Server:

@@ -33,12 +33,18 @@ pub struct ServiceOptions {
     deadline_us: u64,
     /// Header profile: "github" or "off".
     headers: String,
+    /// Connections open at once, both doors together; None: as many as the doors think right.
+    max_connections: Option<usize>,
+    /// Microseconds for which "not ready" is told before connections are asked to leave; None:
+    /// as long as the doors think right.
+    drain_notice_us: Option<u64>,
 }
 
 #[pymethods]
 impl ServiceOptions {
     #[new]
-    #[pyo3(signature = (*, http, grpc, workers, max_counters, store, prefix, deadline_us, headers))]
+    #[pyo3(signature = (*, http, grpc, workers, max_counters, store, prefix, deadline_us, headers,
+        max_connections=None, drain_notice_us=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     const fn new(
         http: String,
@@ -49,8 +55,21 @@ impl ServiceOptions {
         prefix: Option<String>,
         deadline_us: u64,
         headers: String,
+        max_connections: Option<usize>,
+        drain_notice_us: Option<u64>,
     ) -> Self {
-        Self { http, grpc, workers, max_counters, store, prefix, deadline_us, headers }
+        Self {
+            http,
+            grpc,
+            workers,
+            max_counters,
+            store,
+            prefix,
+            deadline_us,
+            headers,
+            max_connections,
+            drain_notice_us,
+        }
     }
 }
 
@@ -79,13 +98,18 @@ impl Server {
             let clock = Arc::new(Clock::default());
             let node = Arc::new(Node::new(store(options, &clock)?, clock));
             node.load(snapshot).map_err(|error| errors::snapshot(&error))?;
+            let usual = ServerOptions::default();
             let options = ServerOptions {
                 http: address(&options.http)?,
                 grpc: address(&options.grpc)?,
                 workers: options.workers,
+                max_connections: options.max_connections.unwrap_or(usual.max_connections),
                 header_profile: profile(&options.headers)?,
                 admin_token,
-                ..ServerOptions::default()
+                drain_notice: options
+                    .drain_notice_us
+                    .map_or(usual.drain_notice, Duration::from_micros),
+                ..usual
             };
             let doors = py
                 .detach(|| Doors::start(Arc::clone(&node), &options))
