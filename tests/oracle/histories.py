@@ -1,9 +1,13 @@
-"""Random histories for all engines to agree on: clocks that step back, other numbers, batches."""
+"""Random histories for all engines to agree on: clocks that step back, other numbers, batches.
+
+A history follows from a seed and a length, and a shorter one is the beginning of a longer one: so
+hypothesis finds the shortest that fails, and thousands of decisions a second are drawn.
+"""
 
 from dataclasses import dataclass, replace
+from random import Random
 
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
 
 from tests.oracle.model import MAX, SECOND, Action, AlgorithmName, Op
 
@@ -14,6 +18,7 @@ ALGORITHMS: list[AlgorithmName] = [
     "token_bucket",
 ]
 PERIODS = [s * SECOND for s in (1, 2, 10, 60, 3600, 86_400, 366 * 86_400)]
+STARTS = [0, SECOND, 1_764_600_000 * SECOND, 2 * 10**15]
 LATEST = 4 * 10**15
 """A time in the year 2096."""
 
@@ -28,90 +33,91 @@ class Step:
     requests: list[list[Op]]
 
 
-def numbers() -> SearchStrategy[int]:
-    """Limits as people write them, and limits up to 2^53 - 1."""
-    small = st.integers(1, 12)
-    huge = st.one_of(
-        st.integers(1, MAX),
-        st.integers(MAX - 3, MAX),
-        st.integers(0, 52).map(lambda bits: 2**bits),
-    )
-    return st.one_of(small, small, st.integers(1, 10**6), huge)
+def histories(steps: int = 80) -> st.SearchStrategy[list[Step]]:
+    """Histories of up to so many batches over four counters."""
+    return st.builds(history_of, seed=st.integers(0, 2**32 - 1), steps=st.integers(1, steps))
 
 
-@st.composite
-def histories(draw: DrawFn, steps: int = 40) -> list[Step]:
-    """A history of up to `steps` batches over four counters."""
-    counters = [draw(_counters(f"k{number}")) for number in range(4)]
-    now = draw(st.sampled_from([0, SECOND, 1_764_600_000 * SECOND, 2 * 10**15]))
+def history_of(seed: int, steps: int) -> list[Step]:
+    """The history of a seed."""
+    rng = Random(seed)
+    counters = [_counter(rng, f"k{number}") for number in range(4)]
+    now = rng.choice(STARTS)
     history = []
-    for _ in range(draw(st.integers(1, steps))):
-        chosen = draw(st.integers(0, 3))
-        if draw(st.integers(0, 6)) == 0:
-            counters[chosen] = draw(_changed(counters[chosen]))
-        now = draw(_next_time(now, counters[chosen].period_us))
-        requests = [
-            [draw(_ops(counters[index])) for index in draw(_some_counters(chosen))]
-            for _ in range(draw(st.sampled_from([1, 1, 1, 2, 5])))
-        ]
+    for _ in range(steps):
+        chosen = rng.randrange(4)
+        if rng.random() < 0.15:
+            counters[chosen] = _changed(rng, counters[chosen])
+        now = _next_time(rng, now, counters[chosen].period_us)
+        requests = [_request(rng, counters, chosen) for _ in range(rng.choice([1, 1, 1, 2, 5]))]
         history.append(Step(now, requests))
     return history
 
 
-@st.composite
-def _counters(draw: DrawFn, key: str) -> Op:
-    return Op(
-        key=key,
-        algorithm=draw(st.sampled_from(ALGORITHMS)),
-        n=draw(numbers()),
-        period_us=draw(st.sampled_from(PERIODS)),
-        burst=draw(numbers()),
+def number_of(rng: Random) -> int:
+    """A limit as people write it, or one up to 2^53 - 1."""
+    return rng.choice(
+        [
+            rng.randint(1, 12),
+            rng.randint(1, 12),
+            rng.randint(1, 12),
+            rng.randint(1, 10**6),
+            rng.randint(1, MAX),
+            MAX - rng.randint(0, 3),
+            1 << rng.randint(0, 52),
+        ]
     )
 
 
-@st.composite
-def _changed(draw: DrawFn, counter: Op) -> Op:
+def _counter(rng: Random, key: str) -> Op:
+    return Op(
+        key=key,
+        algorithm=rng.choice(ALGORITHMS),
+        n=number_of(rng),
+        period_us=rng.choice(PERIODS),
+        burst=number_of(rng),
+    )
+
+
+def _changed(rng: Random, counter: Op) -> Op:
     """The same counter under other numbers; a window's period is in its key and so stays."""
 
     def other(number: int) -> int:
-        nearby = [number + 1, number - 1, number * 2, number // 2]
-        return min(MAX, max(1, draw(st.one_of(st.sampled_from(nearby), numbers()))))
+        near = [number + 1, number - 1, number * 2, number // 2, number_of(rng)]
+        return min(MAX, max(1, rng.choice(near)))
 
     counter = replace(counter, n=other(counter.n), burst=other(counter.burst))
     if counter.algorithm == "token_bucket":
-        counter = replace(counter, period_us=draw(st.sampled_from(PERIODS)))
+        counter = replace(counter, period_us=rng.choice(PERIODS))
     return counter
 
 
-@st.composite
-def _next_time(draw: DrawFn, now: int, period: int) -> int:
-    step: int = draw(
-        st.one_of(
-            st.just(0),
-            st.sampled_from([0, 1, period, period - now % period, 2 * period]),
-            st.integers(0, period),
-            st.integers(0, 4 * period),
-            st.sampled_from([-1, -SECOND, -SECOND - 1]),
-            st.integers(-SECOND, SECOND),
-            st.integers(-3 * period, 0),
-            st.integers(0, 10**13),
-        )
-    )
-    return max(0, min(LATEST, now + step))
+def _next_time(rng: Random, now: int, period: int) -> int:
+    steps = [
+        *(0, 0, 0, 1),
+        *(period, period - now % period, 2 * period),
+        *(rng.randint(0, period), rng.randint(0, period), rng.randint(0, 4 * period)),
+        *(-1, -SECOND, -SECOND - 1, -rng.randint(0, SECOND), -rng.randint(0, 3 * period)),
+        *(rng.randint(0, SECOND), rng.randint(0, 10**13)),
+    ]
+    return max(0, min(LATEST, now + rng.choice(steps)))
 
 
-def _some_counters(chosen: int) -> SearchStrategy[list[int]]:
-    """Which counters a request meets, each of them once."""
-    several = st.lists(st.integers(0, 3), min_size=2, max_size=4, unique=True)
-    return st.one_of(st.just([chosen]), st.just([chosen]), several)
+def _request(rng: Random, counters: list[Op], chosen: int) -> list[Op]:
+    """One operation mostly, sometimes several, each on another counter."""
+    if rng.random() < 0.6:
+        return [_op(rng, counters[chosen])]
+    return [_op(rng, counter) for counter in rng.sample(counters, rng.randint(1, 4))]
 
 
-@st.composite
-def _ops(draw: DrawFn, counter: Op) -> Op:
+def _op(rng: Random, counter: Op) -> Op:
     capacity = counter.capacity
-    near = [0, 1, 1, 1, 2, 3, capacity // 3, capacity // 2, capacity, capacity + 1]
-    action = draw(st.sampled_from(ACTIONS))
-    cost = min(MAX, draw(st.one_of(st.sampled_from(near), st.integers(1, capacity))))
-    if action != "charge":
-        cost = max(1, cost)
-    return replace(counter, action=action, cost=cost, shadow=draw(st.integers(0, 6)) == 0)
+    near = [0, 1, 1, 1, 1, 2, 3, capacity // 3, capacity // 2, capacity, capacity + 1]
+    cost = min(MAX, rng.choice([*near, rng.randint(1, capacity)]))
+    action = rng.choice(ACTIONS)
+    return replace(
+        counter,
+        action=action,
+        cost=cost if action == "charge" else max(1, cost),
+        shadow=rng.random() < 0.15,
+    )
