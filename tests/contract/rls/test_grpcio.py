@@ -1,13 +1,14 @@
 """A stock gRPC client asks: grpcio."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc  # type: ignore[import-untyped]
 import pytest
 
-from tests.contract.rls.wire import SHOULD_RATE_LIMIT, Answer, Descriptor, answer, request
+from tests.contract.rls.wire import SHOULD_RATE_LIMIT, Descriptor, answer, request
 from tests.servers.native import TOKEN, Native
+from tests.servers.valkey import StoreServer
 
 POLICY = """
 version: 1
@@ -18,13 +19,19 @@ domains:
       - {id: search, per: [tenant], rate: 100/min, algorithm: %s}
 """
 
-Ask = Callable[[Sequence[Descriptor]], Answer]
 Call = Callable[..., bytes]
 
 
+@pytest.fixture(params=["memory", "redis"])
+def store(request: pytest.FixtureRequest, shared_valkey: StoreServer) -> str | None:
+    return None if request.param == "memory" else f"redis://127.0.0.1:{shared_valkey.port}/9"
+
+
 @pytest.fixture(params=["token_bucket", "fixed_window", "sliding_window", "sliding_log"])
-def node(request: pytest.FixtureRequest) -> Iterator[Native]:
-    with Native(POLICY % request.param) as node:
+def node(request: pytest.FixtureRequest, store: str | None) -> Iterator[Native]:
+    with Native(POLICY % request.param, store=store) as node:
+        body = {"domain": "shop", "descriptors": [{"tenant": "acme"}]}
+        assert node.post("/v1/reset", body, TOKEN).status == 200
         yield node
 
 
