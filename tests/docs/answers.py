@@ -8,8 +8,9 @@ _DIFFERS = (
     (re.compile(r"((?:reset_ms|retry_after_ms)\":\s*)[0-9]+"), r"\1TIME"),
     (re.compile(r"((?:reset|retry-after): )[0-9]+"), r"\1TIME"),
     (re.compile(r"(unused again in |passes in )[0-9.]+ [a-z]+(?: [0-9]+ [a-z]+)?"), r"\1TIME"),
+    (re.compile(r"(retry after |'retry-after': ')[0-9.]+"), r"\1TIME"),
     (re.compile(r"\b20[0-9]{2}-[01][0-9]-[0-9T:.]+Z"), "INSTANT"),
-    (re.compile(r"^(?:date|content-length): .*\n?", re.MULTILINE), ""),
+    (re.compile(r"^(?:date|content-length|connection): .*\n?", re.MULTILINE), ""),
     (re.compile(r"os error [0-9]+"), "os error"),
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.docs.answers import is_same
 from tests.docs.pages import Block, page, page_names
 from tests.docs.session import Session
 from tests.servers.valkey import StoreServer
@@ -47,7 +48,6 @@ def test_python_does_and_answers_what_the_page_says(
     name: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(session.folder)
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     names: dict[str, Any] = {}
     for block in _blocks(name, *PYTHON):
         text = session.rewritten(block.text)
@@ -56,7 +56,7 @@ def test_python_does_and_answers_what_the_page_says(
             continue
         test = doctest.DocTestParser().get_doctest(text, names, block.place, block.page, block.line)
         said = io.StringIO()
-        found = doctest.DocTestRunner(optionflags=flags).run(
+        found = doctest.DocTestRunner(_Checker(), optionflags=doctest.ELLIPSIS).run(
             test, out=said.write, clear_globs=False
         )
         assert not found.failed, said.getvalue()
@@ -75,6 +75,13 @@ def test_a_block_is_of_a_kind_that_is_tested_or_plain_text(name: str) -> None:
     known = {*SHELL, *PYTHON, "yaml", "text"} | ({""} if name == "ARCHITECTURE.md" else set())
     for block in page(name).blocks:
         assert block.language in known, f"{block.place}: say its language, or text"
+
+
+class _Checker(doctest.OutputChecker):
+    """Compares as for commands."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:  # noqa: ARG002
+        return is_same(want.replace("...", "…"), got)
 
 
 def _whole(text: str) -> str:
