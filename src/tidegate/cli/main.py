@@ -22,6 +22,7 @@ _BROKEN_PIPE: Final = 141
 COMMANDS: dict[str, tuple[str, str]] = {
     "dev": ("tidegate.cli.dev", "run everything here on loopback, to try a policy"),
     "serve": ("tidegate.cli.serve", "run a node of the service"),
+    "config": ("tidegate.cli.config", "print the settings in force, and where each comes from"),
     "hit": ("tidegate.cli.hit", "ask whether a request may pass, and why not"),
     "validate": ("tidegate.cli.validate", "check policy files, all problems at once"),
     "schema": ("tidegate.cli.schema", "print the JSON Schema with which editors check policies"),

@@ -25,21 +25,21 @@ exit codes: 0 stopped as told, 2 cannot run
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
-    parser.add_argument("--policy", metavar="FILE", help="the policy file; needed")
     settings_.add_arguments(parser)
     parser.epilog = _HELP
 
 
 def run(args: argparse.Namespace) -> int:
     """Serves until told to stop; 2 if it cannot start."""
-    if not args.policy:
+    settings = settings_.read_settings(args)
+    if settings.policy is None:
         print(
             "tidegate serve: error: which policy? Name its file: tidegate serve --policy FILE."
             " A control plane is not supported yet.",
             file=sys.stderr,
         )
         return 2
-    settings = settings_.read_settings(args)
+    policy = settings.policy
     from tidegate.dataplane.log import Log  # noqa: PLC0415  after the arguments are good
     from tidegate.dataplane.service import Service  # noqa: PLC0415
 
@@ -51,8 +51,8 @@ def run(args: argparse.Namespace) -> int:
             http=started.http,
             grpc=started.grpc,
             store=settings.store_name,
-            policy=args.policy,
+            policy=policy,
             revision=started.revision,
         )
 
-    return Service(Path(args.policy), settings, log).run(announce)
+    return Service(Path(policy), settings, log).run(announce)

@@ -109,7 +109,7 @@ class Service:
             workers=settings.workers,
             max_counters=settings.max_counters,
             store=settings.store,
-            prefix=settings.prefix,
+            prefix=f"{settings.prefix}:",
             deadline_us=settings.store_timeout_us,
             headers=settings.headers,
         )

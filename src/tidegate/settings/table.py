@@ -1,0 +1,148 @@
+"""The table: each setting of `tidegate serve` once, with its default, its limits and its help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tidegate.settings import values
+from tidegate.settings.values import Kind, masked
+
+LOOPBACK_HTTP: Final = "127.0.0.1:8080"
+LOOPBACK_GRPC: Final = "127.0.0.1:8081"
+VARIABLES: Final = "TIDEGATE_"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a data plane is started with: a field for each row. Their defaults stand there."""
+
+    config: str | None
+    policy: str | None
+    http: str
+    grpc: str
+    workers: int
+    max_connections: int
+    store: str | None = field(repr=False)
+    prefix: str
+    store_timeout_us: int
+    max_counters: int
+    headers: str
+    admin_token: str | None = field(repr=False)
+    drain_notice_us: int
+
+    @property
+    def store_name(self) -> str:
+        """The store without its password."""
+        return masked(self.store) if self.store else "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row: its flag, its variable and its key in a settings file follow from its name.
+
+    Args:
+        name: The key, such as `store-timeout`.
+        kind: How it is written, with its limits.
+        default: As text; empty: none.
+        help: One sentence without its full stop, for `--help` and the docs.
+        unit: What a number counts.
+        attribute: The field of `Settings`, where it is not the name.
+        is_in_file: Whether a settings file may say it.
+    """
+
+    name: str
+    kind: Kind
+    default: str
+    help: str
+    unit: str = ""
+    attribute: str = ""
+    is_in_file: bool = True
+
+    @property
+    def flag(self) -> str:
+        """The option of the command line."""
+        return f"--{self.name}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return f"{VARIABLES}{self.name.upper().replace('-', '_')}"
+
+    @property
+    def field(self) -> str:
+        """The field of `Settings`."""
+        return self.attribute or self.name.replace("-", "_")
+
+    @property
+    def metavar(self) -> str:
+        """The word for its value."""
+        return self.kind.metavar
+
+
+ROWS: tuple[Setting, ...] = (
+    Setting(
+        "config",
+        values.path(),
+        "",
+        "a settings file (TOML), for what neither flags nor environment say",
+        is_in_file=False,
+    ),
+    Setting("policy", values.path(), "", "the policy file, which is followed; needed"),
+    Setting("http", values.address(), LOOPBACK_HTTP, "where HTTP is served"),
+    Setting("grpc", values.address(), LOOPBACK_GRPC, "where gRPC is served"),
+    Setting("workers", values.count(1_024), "1", "threads that serve", "threads"),
+    Setting(
+        "max-connections",
+        values.count(1_000_000),
+        "10000",
+        "connections open at once, both doors together; further ones are closed",
+        "connections",
+    ),
+    Setting(
+        "store",
+        values.store_url(),
+        "memory",
+        "where counters live: memory, or redis://host:6379/0, shared by nodes",
+    ),
+    Setting(
+        "prefix",
+        values.prefix(),
+        "tg",
+        "what keys in a shared store begin with; nodes with the same one share counters",
+    ),
+    Setting(
+        "store-timeout",
+        values.duration(1, 60_000_000),
+        "5ms",
+        "after this, on_store_failure decides",
+        attribute="store_timeout_us",
+    ),
+    Setting(
+        "max-counters",
+        values.count(1_000_000_000),
+        "1000000",
+        "counters in memory at most; newcomers share some beyond",
+        "counters",
+    ),
+    Setting(
+        "headers",
+        values.choice("PROFILE", ("github", "off"), {"draft03": "a profile", "ietf": "a profile"}),
+        "github",
+        "header profile: github or off",
+    ),
+    Setting(
+        "admin-token",
+        values.token(),
+        "",
+        "lets its holder reset and refund; better said by the environment",
+    ),
+    Setting(
+        "drain-notice",
+        values.duration(0, 300_000_000),
+        "500ms",
+        "how long a node that is told to stop says so, and still serves, before it takes leave",
+        attribute="drain_notice_us",
+    ),
+)
+"""Every setting of `tidegate serve`."""

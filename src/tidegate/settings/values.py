@@ -1,0 +1,191 @@
+"""The kinds of values that settings have: how each is written, read, limited and shown."""
+
+from __future__ import annotations
+
+import re
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_COUNT = re.compile(r"([0-9]{1,15})([kM]?)")
+_THOUSANDS: Final = {"": 1, "k": 1_000, "M": 1_000_000}
+_DURATION = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?\s*(us|ms|s|min)")
+_UNIT_US: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000}
+_PORT = re.compile(r"[0-9]{1,5}")
+_PREFIX = re.compile(r"[!-z|~]{1,64}")
+_LOGIN = re.compile(r"(//[^/@:]*):.*@")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a value is.
+
+    Args:
+        metavar: The word for it in a command line.
+        form: How it is written, and its limits, for people.
+        read: Text to value.
+
+            A `ValueError` of it goes on after the value: `"0" must be …`.
+        show: Value to text, without secrets; `read` takes what it gives, unless that is masked.
+        is_number: Whether a settings file may say it as a number, without quotes.
+        is_path: Whether a settings file may say it relative to its own folder.
+        is_secret: Whether the text may hold a secret, so that no message repeats it.
+    """
+
+    metavar: str
+    form: str
+    read: Callable[[str], object]
+    show: Callable[[object], str] = str
+    is_number: bool = False
+    is_path: bool = False
+    is_secret: bool = False
+
+
+def masked(url: str) -> str:
+    """A URL without its password."""
+    return _LOGIN.sub(r"\1:***@", url)
+
+
+def address() -> Kind:
+    """Where to listen: `host:port`, `[v6]:port`, or `:port`, which is all of this machine."""
+    return Kind("ADDRESS", "`host:port`, or `:port` for every address of the machine", read_address)
+
+
+def read_address(text: str) -> str:
+    """Reads an address; a name becomes the first address that it has."""
+    host, _, port = text.strip().rpartition(":")
+    if not _PORT.fullmatch(port) or int(port) > 65_535 or ":" not in text:
+        raise ValueError('is no address; write host:port, such as "127.0.0.1:8080"')
+    host = host.removeprefix("[").removesuffix("]") or "0.0.0.0"  # noqa: S104  asked for
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except (OSError, ValueError):
+        raise ValueError(
+            'names a host that is not known; an IP such as "0.0.0.0" will do'
+        ) from None
+    name = str(found[0][4][0])
+    return f"[{name}]:{int(port)}" if ":" in name else f"{name}:{int(port)}"
+
+
+def count(most: int) -> Kind:
+    """A whole number from 1 to `most`; `10k` and `5M` are numbers."""
+    form = f"a whole number from 1 to {most:,}; `k` and `M` may follow it"
+    return Kind("N", form, lambda text: _read_count(text, most), is_number=True)
+
+
+def _read_count(text: str, most: int) -> int:
+    match = _COUNT.fullmatch(text.strip())
+    found = int(match[1]) * _THOUSANDS[match[2]] if match else 0
+    if not 1 <= found <= most:
+        raise ValueError(f"must be a whole number from 1 to {most:,}, such as 100 or 10k")
+    return found
+
+
+def duration(least_us: int, most_us: int) -> Kind:
+    """A time with its unit, in microseconds."""
+    form = f"a time from {show_duration_us(least_us)} to {show_duration_us(most_us)}"
+    return Kind(
+        "TIME",
+        f"{form}, in `us`, `ms`, `s` or `min`",
+        lambda text: _read_duration_us(text, least_us, most_us),
+        show_duration_us,
+    )
+
+
+def _read_duration_us(text: str, least_us: int, most_us: int) -> int:
+    text = text.strip()
+    match = _DURATION.fullmatch("0s" if text == "0" else text)
+    if match is None:
+        raise ValueError("must be a time with its unit (us, ms, s or min), such as 5ms")
+    whole, part, unit = match[1], match[2] or "", match[3]
+    scale: int = 10 ** len(part)
+    found, rest = divmod(int(whole + part) * _UNIT_US[unit], scale)
+    if rest or not least_us <= found <= most_us:
+        limits = f"{show_duration_us(least_us)} to {show_duration_us(most_us)}"
+        raise ValueError(f"must be a time from {limits}, in whole microseconds")
+    return found
+
+
+def show_duration_us(value: object) -> str:
+    """The time in the largest unit that gives a whole number."""
+    time_us = int(str(value))
+    units = [unit for unit, size in _UNIT_US.items() if time_us % size == 0]
+    unit = units[-1] if time_us else "s"
+    return f"{time_us // _UNIT_US[unit]}{unit}"
+
+
+def choice(metavar: str, choices: tuple[str, ...], later: Mapping[str, str]) -> Kind:
+    """One of a few words; `later` are words that are known and not supported yet."""
+    words = " or ".join(choices)
+
+    def read(text: str) -> str:
+        word = text.strip()
+        if word in later:
+            raise ValueError(f"is not supported yet: {later[word]}; use {words}")
+        if word not in choices:
+            raise ValueError(f"is unknown; use {words}")
+        return word
+
+    return Kind(metavar, " or ".join(f"`{word}`" for word in choices), read)
+
+
+def store_url() -> Kind:
+    """Where counters live. Whether a shared store can be used is the engine's to say."""
+    form = "`memory`, `redis://[user:password@]host[:port][/database]` or `redis+unix:///socket`"
+    return Kind("URL", form, _read_store, _show_store, is_secret=True)
+
+
+def _read_store(text: str) -> str | None:
+    url = text.strip()
+    if url in {"memory", "memory://"}:
+        return None
+    scheme, separator, rest = url.partition("://")
+    if not separator or not scheme or not rest:
+        # What is no URL may still hold a password.
+        raise ValueError("is no store; use memory or redis://host:6379")
+    return url
+
+
+def _show_store(value: object) -> str:
+    return "memory" if value is None else masked(str(value))
+
+
+def path() -> Kind:
+    """A file, which need not be there yet."""
+    return Kind(
+        "FILE", "a path; in a settings file, from that file's folder", _read_path, is_path=True
+    )
+
+
+def _read_path(text: str) -> str:
+    if not text or "\0" in text:
+        raise ValueError("is no path of a file")
+    return text
+
+
+def prefix() -> Kind:
+    """What keys begin with. Braces would choose a Cluster slot."""
+    return Kind("TEXT", "1 to 64 printable characters without spaces and braces", _read_prefix)
+
+
+def _read_prefix(text: str) -> str:
+    if not _PREFIX.fullmatch(text):
+        raise ValueError('must be 1 to 64 printable characters without spaces and braces, as "tg"')
+    return text
+
+
+def token() -> Kind:
+    """A secret word; none if empty."""
+    return Kind(
+        "TOKEN", "a word that is hard to guess", _read_token, lambda _: "***", is_secret=True
+    )
+
+
+def _read_token(text: str) -> str | None:
+    found = text.strip()
+    if not all("!" <= mark <= "~" for mark in found):
+        raise ValueError("must be printable ASCII without spaces, as HTTP headers carry no other")
+    return found or None
