@@ -18,6 +18,11 @@ START_S = 30.0
 STOP_S = 15.0
 
 
+def _environment() -> dict[str, str]:
+    """Our own, without what may look like a setting of the server."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+
+
 @dataclass
 class Running:
     """A child process pinned to a core. Use it as a context manager.
@@ -56,7 +61,7 @@ class Running:
         with self.log.open("wb") as log:
             self._child = subprocess.Popen(
                 self.command,
-                env=os.environ | dict(self.settings),
+                env=_environment() | dict(self.settings),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

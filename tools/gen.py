@@ -1,7 +1,7 @@
-"""Writes what the documentation takes from the code: docs/cli.md; with --figures, README's table.
+"""Writes what the documentation takes from the code; with --figures, README's table.
 
-`gen.py` writes, `gen.py --check` fails if docs/cli.md is not what it would write. The figures are
-those of the last `make bench`, so they are written when asked for, and not checked.
+`gen.py` writes docs/cli.md and docs/settings.md, `gen.py --check` fails if they differ from that.
+The figures are those of the last `make bench`, so they are written when asked for, and not checked.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from tidegate.settings import ROWS, Setting
 
 ROOT = Path(__file__).parents[1]
 CLI = ROOT / "docs" / "cli.md"
+SETTINGS = ROOT / "docs" / "settings.md"
 README = ROOT / "README.md"
 RESULTS = ROOT / "benchmarks" / "results"
 FIGURES = ("<!-- figures:", "<!-- end of figures -->")
@@ -30,7 +31,7 @@ SCENARIOS = {
 """The scenarios that have a bar, and what each measures."""
 
 _INTRODUCTION = """\
-# Commands and settings
+# Commands
 
 <!-- written by tools/gen.py from the code: do not edit -->
 
@@ -41,8 +42,39 @@ Exit codes: 0 done, 1 the answer is no (invalid file, denied), 2 it cannot run.
 _SETTINGS = """\
 ## Settings
 
-Of `serve`; some of `dev` too. The command line wins over the environment, and that over the
-default.
+Of `serve`; some of `dev` too: [settings.md](settings.md) has them all.
+"""
+_ABOUT_SETTINGS = """\
+# Settings
+
+<!-- written by tools/gen.py from the code: do not edit -->
+
+Each setting of `tidegate serve` can be said in three ways; the first that says it wins:
+
+1. a flag: `--store-timeout 8ms`
+2. an environment variable: `TIDEGATE_STORE_TIMEOUT=8ms`; an empty one says nothing
+3. a settings file, named by `--config` or `TIDEGATE_CONFIG`, with one table:
+
+```text
+[serve]
+policy = "shop.yaml"
+workers = 2
+store-timeout = "8ms"
+```
+
+Otherwise its default holds. `tidegate dev` takes the flags and variables of some of them, and reads
+no file.
+
+`tidegate config` takes the same flags, starts nothing, and prints what would be in force and where
+it comes from; secrets are masked. With `--json` it is JSON.
+
+Mistakes are named all at once, with their place, and nothing starts: values that cannot be, keys
+and `TIDEGATE_` variables that do not exist. (Those that Kubernetes sets beside a Service called
+`tidegate` are let be.)
+
+Times have a unit: `us`, `ms`, `s` or `min`. Others on the machine can read command lines, so say a
+secret, such as the admin token or a store's password, by the environment or the file.
+
 """
 
 
@@ -70,22 +102,30 @@ def main() -> int:
     if asked.figures:
         README.write_text(with_figures(README.read_text()))
         return 0
-    made = cli_page()
+    made = {CLI: cli_page(), SETTINGS: settings_page()}
     if not asked.check:
-        CLI.write_text(made)
+        for path, text in made.items():
+            path.write_text(text)
         return 0
-    if CLI.read_text() == made:
-        return 0
-    print("docs/cli.md is not what the code says: run python tools/gen.py", file=sys.stderr)
-    return 1
+    stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
+    for path in stale:
+        name = path.relative_to(ROOT)
+        print(f"{name} is not what the code says: run python tools/gen.py", file=sys.stderr)
+    return 1 if stale else 0
 
 
 def cli_page() -> str:
     """The text of docs/cli.md."""
     parts = [_INTRODUCTION]
     parts += [_command(name, *about) for name, about in COMMANDS.items()]
-    parts += [_SETTINGS, *map(_setting, ROWS)]
-    return "\n".join(parts)
+    return "\n".join([*parts, _SETTINGS])
+
+
+def settings_page() -> str:
+    """The text of docs/settings.md."""
+    lines = ["| setting | default | means |", "|---|---|---|"]
+    lines += [f"| [{row.flag}](#{row.flag}) | {_default(row)} | {row.help} |" for row in ROWS]
+    return "\n".join([_ABOUT_SETTINGS + "\n".join(lines), "", *map(_setting, ROWS)])
 
 
 def with_figures(readme: str) -> str:
@@ -101,8 +141,7 @@ def _command(name: str, module: str, summary: str) -> str:
     command = cast("Command", import_module(module))
     parser = _Recorder(f"tidegate {name}")
     command.add_arguments(parser)
-    flags = {row.flag for row in ROWS}
-    settings = [action for action in parser.declared if flags & set(action.option_strings)]
+    settings = [action for action in parser.declared if _is_setting(action)]
     others = [action for action in parser.declared if action not in settings]
     usage = " ".join(
         [f"tidegate {name}", *map(_usage, others), *(["[SETTINGS]"] if settings else [])]
@@ -120,12 +159,24 @@ def _command(name: str, module: str, summary: str) -> str:
     return "\n".join(lines)
 
 
+def _is_setting(action: argparse.Action) -> bool:
+    """Whether a row declared it: another command may have a flag of that name."""
+    named = (row for row in ROWS if row.flag in action.option_strings)
+    return any((action.help or "").startswith(row.help) for row in named)
+
+
 def _setting(row: Setting) -> str:
-    default = f"`{row.default}`" if row.default else "none"
+    key = f", or `{row.name}` in the file" if row.is_in_file else ""
+    unit = f"; counts {row.unit}" if row.unit else ""
     return (
-        f"### {row.flag}\n\n`{row.flag} {row.metavar}` or `{row.variable}`; default: {default}.\n"
-        f"{row.help[0].upper()}{row.help[1:]}.\n"
+        f"## {row.flag}\n\n{row.help[0].upper()}{row.help[1:]}.\n\n"
+        f"`{row.flag} {row.metavar}`, or `{row.variable}`{key}. Takes {row.kind.form}{unit}."
+        f" Default: {_default(row)}.\n"
     )
+
+
+def _default(row: Setting) -> str:
+    return f"`{row.default}`" if row.default else "none"
 
 
 def _spelled(action: argparse.Action) -> str:
@@ -151,7 +202,7 @@ def _metavar(action: argparse.Action) -> str:
 
 def _link(action: argparse.Action) -> str:
     flag = action.option_strings[-1]
-    return f"[{flag}](#{flag})"
+    return f"[{flag}](settings.md#{flag})"
 
 
 def _cell(text: str) -> str:

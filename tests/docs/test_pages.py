@@ -48,7 +48,7 @@ def test_a_page_can_be_reached_from_the_readme(name: str) -> None:
     assert name in seen or name == "CHANGELOG.md"
 
 
-def test_the_command_page_is_what_the_code_says() -> None:
+def test_the_pages_of_commands_and_settings_are_what_the_code_says() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / "gen.py", "--check"],
         capture_output=True,
@@ -59,8 +59,8 @@ def test_the_command_page_is_what_the_code_says() -> None:
 
 
 def test_every_command_and_setting_has_a_heading() -> None:
-    headings = page("docs/cli.md").headings
-    assert {f"tidegate {name}" for name in COMMANDS} <= set(headings)
+    assert {f"tidegate {name}" for name in COMMANDS} <= set(page("docs/cli.md").headings)
+    headings = page("docs/settings.md").headings
     assert [row.flag for row in ROWS] == [text for text in headings if text.startswith("--")]
 
 

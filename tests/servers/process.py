@@ -1,6 +1,7 @@
 """Runs a program as a child of the test run: its log kept in a file, its end made sure of."""
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -38,6 +39,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=without_settings(),
                 preexec_fn=_die_with_parent,  # noqa: PLW1509 - it makes one system call and no more
             )
         try:
@@ -62,6 +64,11 @@ class Process:
     def text(self) -> str:
         """All that it has written so far."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+
+def without_settings() -> dict[str, str]:
+    """The environment without variables of ours: those of the tests are no settings."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
 
 
 def wait_for(

@@ -13,6 +13,9 @@ from tests.servers.process import Process
 PATIENCE = "2s"
 """Tests wait longer for the store than users should: their machine may be busy."""
 
+DRAIN_NOTICE = "100ms"
+"""Enough for those who watch; tests stop many nodes."""
+
 _ADDRESS = r"\b{door}\b\D*?127\.0\.0\.1:(\d+)"
 
 
@@ -55,6 +58,7 @@ class Tidegate:
         command = [
             *(sys.executable, "-m", "tidegate.cli.main", "serve"),
             *("--policy", str(self.file)),
+            *("--drain-notice", DRAIN_NOTICE),
             *(("--store", self.store, "--store-timeout", PATIENCE) if self.store else ()),
             *("--http", f"127.0.0.1:{self.http_port}", "--grpc", f"127.0.0.1:{self.grpc_port}"),
             *self.options,

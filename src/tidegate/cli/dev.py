@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serves on loopback until Ctrl-C; 2 if it cannot start."""
-    settings = settings_.read_settings(args)
+    # Nobody balances over it, so nobody needs to be told before it stops.
+    settings = replace(settings_.read_settings(args), drain_notice_us=0)
     if args.file or Path(_USUAL).exists():
         return _serve(Path(args.file or _USUAL), settings, is_own=True)
     with as_file(files("tidegate.dataplane") / _STARTER) as starter:

@@ -17,7 +17,8 @@ _HELP = """
 The file is followed: a change holds within a second, and keeps what was counted. One that cannot
 be used changes nothing; the log, a metric and /readyz say why.
 
-SIGTERM and Ctrl-C drain: requests in flight are answered, at most 10 s. A second one ends at once.
+SIGTERM and Ctrl-C drain: for --drain-notice the node serves on and says that it is not ready, then
+requests in flight are answered, at most 10 s. A second signal ends it at once.
 
 exit codes: 0 stopped as told, 2 cannot run
 """

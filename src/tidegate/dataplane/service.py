@@ -112,6 +112,8 @@ class Service:
             prefix=f"{settings.prefix}:",
             deadline_us=settings.store_timeout_us,
             headers=settings.headers,
+            max_connections=settings.max_connections,
+            drain_notice_us=settings.drain_notice_us,
         )
         return _native.Server.start(first.snapshot.data, options, admin_token=settings.admin_token)
 

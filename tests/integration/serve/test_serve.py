@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers.process import wait_for
+from tests.servers.process import wait_for, without_settings
 from tests.servers.tidegate import Tidegate
 
 POLICY = """\
@@ -170,7 +169,7 @@ def _serve(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         text=True,
         timeout=30,
         check=False,
-        env={**os.environ, **environment},
+        env={**without_settings(), **environment},
     )
 
 
