@@ -82,7 +82,32 @@ pub struct LimitReport<'r> {
     pub is_folded: bool,
 }
 
-impl LimitReport<'_> {
+impl<'r> LimitReport<'r> {
+    /// What a limit says whose counter was asked.
+    #[inline]
+    pub const fn asked(rule: &'r Rule, numbers: Numbers, outcome: &Outcome) -> Self {
+        let reason = match outcome {
+            Outcome { fits: true, .. } => Reason::Ok,
+            Outcome { wait_us: None, .. } => Reason::CostExceedsLimit,
+            Outcome { .. } => Reason::OverLimit,
+        };
+        Self::new(rule, numbers, outcome, reason)
+    }
+
+    #[inline]
+    const fn new(rule: &'r Rule, numbers: Numbers, outcome: &Outcome, reason: Reason) -> Self {
+        Self {
+            rule,
+            numbers,
+            allowed: outcome.fits,
+            remaining: outcome.remaining,
+            wait_us: outcome.wait_us,
+            reset_us: outcome.reset_us,
+            reason,
+            is_folded: outcome.is_folded,
+        }
+    }
+
     /// The most that can be taken at once, in requests.
     pub const fn limit(&self) -> u64 {
         self.numbers.capacity(self.rule.algorithm)
@@ -153,24 +178,10 @@ fn report<'r>(
         },
         Verdict::Ask => {
             let outcome = asked.next().copied().unwrap_or(Outcome::UNASKED);
-            let reason = match outcome {
-                Outcome { fits: true, .. } => Reason::Ok,
-                Outcome { wait_us: None, .. } => Reason::CostExceedsLimit,
-                Outcome { .. } => Reason::OverLimit,
-            };
-            (outcome, reason)
+            return LimitReport::asked(op.rule, op.numbers, &outcome);
         }
     };
-    LimitReport {
-        rule: op.rule,
-        numbers: op.numbers,
-        allowed: outcome.fits,
-        remaining: outcome.remaining,
-        wait_us: outcome.wait_us,
-        reset_us: outcome.reset_us,
-        reason,
-        is_folded: outcome.is_folded,
-    }
+    LimitReport::new(op.rule, op.numbers, &outcome, reason)
 }
 
 #[inline]
@@ -188,10 +199,7 @@ fn decide(limits: SmallVec<[LimitReport<'_>; 4]>, is_degraded: bool) -> Decision
 }
 
 /// The denying limit that frees last, else the one with the least remaining / limit.
-fn binding(
-    limits: &[LimitReport<'_>],
-    places: impl IntoIterator<Item = usize>,
-) -> Option<usize> {
+fn binding(limits: &[LimitReport<'_>], places: impl IntoIterator<Item = usize>) -> Option<usize> {
     let mut best: Option<usize> = None;
     for at in places {
         if best.is_none_or(|other| binds_before(&limits[at], &limits[other])) {
@@ -209,8 +217,9 @@ fn binds_before(a: &LimitReport<'_>, b: &LimitReport<'_>) -> bool {
         (true, true) => a.wait_us.unwrap_or(u64::MAX) > b.wait_us.unwrap_or(u64::MAX),
         (false, false) if a.rule.is_shadow != b.rule.is_shadow => b.rule.is_shadow,
         (false, false) => {
-            let left = u128::from(a.remaining) * u128::from(b.limit());
-            let right = u128::from(b.remaining) * u128::from(a.limit());
+            // A limit of 0 in shadow is as full as one can be, not as full as any other.
+            let left = u128::from(a.remaining) * u128::from(b.limit().max(1));
+            let right = u128::from(b.remaining) * u128::from(a.limit().max(1));
             left < right || (left == right && a.window_us() > b.window_us())
         }
     }

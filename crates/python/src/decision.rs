@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use smallvec::SmallVec;
-use tidegate_core::{Decision as Concluded, Plan, PlannedOp, Reason};
+use smallvec::{SmallVec, smallvec};
+use tidegate_core::{Decision as Concluded, LimitReport as LimitSaid, Plan, PlannedOp, Reason};
 use tidegate_server::{Answer, DecisionId, headers};
 
 use crate::asked::Asked;
@@ -53,6 +53,25 @@ impl Decision {
             reason: concluded.reason,
             allowed: concluded.allowed,
             is_degraded: concluded.is_degraded,
+            is_refunded: AtomicBool::new(false),
+        }
+    }
+
+    /// Keeps what a limit said that the request met alone.
+    #[inline]
+    pub fn alone(rules: &Arc<Rules>, said: &LimitSaid<'_>, asked: Asked, decided_us: u64) -> Self {
+        let denies = said.denies();
+        Self {
+            rules: Arc::clone(rules),
+            rows: smallvec![Row::new(said)],
+            asked,
+            id: OnceLock::new(),
+            decided_us,
+            retry_after_us: if denies { said.wait_us } else { None },
+            binding: 0,
+            reason: if denies { said.reason } else { Reason::Ok },
+            allowed: !denies,
+            is_degraded: false,
             is_refunded: AtomicBool::new(false),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use tidegate_core::{Identities, Plan, conclude};
+use tidegate_core::{Action, Identities, LimitReport, Numbers, Plan, Rule, conclude, key_alone};
 use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
 
 use crate::asked::Asked;
@@ -15,6 +15,15 @@ use crate::decision::Decision;
 use crate::errors;
 use crate::rules::Rules;
 use crate::store::{Store, redis};
+
+/// One limit, asked on some key parts.
+#[derive(Clone, Copy)]
+pub struct Alone<'r, 'a> {
+    pub rule: &'r Rule,
+    pub numbers: Numbers,
+    pub parts: &'a [&'a [u8]],
+    pub action: Action,
+}
 
 /// What all handles of an engine share.
 pub struct Shared {
@@ -58,6 +67,24 @@ impl Shared {
     ) -> PyResult<Decision> {
         let outcomes = self.store.decide(py, plan, now_us)?;
         Ok(Decision::new(rules, &conclude(plan, outcomes.as_deref()), asked, now_us))
+    }
+
+    /// Asks memory about one limit that a request meets alone: the answer of [`Shared::answer`],
+    /// without the plan of many. None where the store is another.
+    #[inline]
+    pub fn answer_alone(
+        &self,
+        rules: &Arc<Rules>,
+        ask: Alone<'_, '_>,
+        asked: impl FnOnce() -> Asked,
+        now_us: u64,
+    ) -> Option<Decision> {
+        let Store::Memory(memory) = &self.store else { return None };
+        let Alone { rule, numbers, parts, action } = ask;
+        let key = key_alone(rule, &numbers, parts);
+        let outcome = memory.decide_alone(rule, numbers, &key, action, now_us);
+        let said = LimitReport::asked(rule, numbers, &outcome);
+        Some(Decision::alone(rules, &said, asked(), now_us))
     }
 
     /// Asks about many requests in one trip.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use tidegate_core::{Action, Plan, Verb};
+use tidegate_core::{Action, Numbers, Plan, Rule, Verb};
 
 use crate::asked::Asked;
 use crate::decision::Decision;
-use crate::engine::{Engine, Shared};
+use crate::engine::{Alone, Engine, Shared};
 use crate::errors::{self, guarded};
 use crate::parts::{Cost, Part, Parts};
 use crate::rules::Rules;
@@ -126,9 +126,23 @@ impl Limit {
         cost: u64,
         verb: Verb,
     ) -> PyResult<Decision> {
+        let now_us = self.shared.now_us(py)?;
+        if let Some((rule, numbers)) = self.alone() {
+            let ask = Alone { rule, numbers, parts: &parts.bytes(), action: verb.action(cost) };
+            let asked = || asked_for(parts, cost, verb);
+            if let Some(decision) = self.shared.answer_alone(&self.rules, ask, asked, now_us) {
+                return Ok(decision);
+            }
+        }
         let plan = self.plan(parts, cost, verb);
-        let asked = asked_for(parts, cost, verb);
-        self.shared.answer(py, &self.rules, &plan, asked, self.shared.now_us(py)?)
+        self.shared.answer(py, &self.rules, &plan, asked_for(parts, cost, verb), now_us)
+    }
+
+    /// The one rate of a limit that has one and asks the store.
+    #[inline]
+    fn alone(&self) -> Option<(&Rule, Numbers)> {
+        let [rule] = self.rules.domain.rules.as_slice() else { return None };
+        rule.numbers.filter(|numbers| numbers.n > 0).map(|numbers| (rule, numbers))
     }
 
     fn give_back(&self, py: Python<'_>, decision: &Decision) -> PyResult<Decision> {

@@ -6,4 +6,4 @@ mod prefixes;
 mod values;
 
 pub use index::Index;
-pub use plan::{Action, Descriptor, MOST_COUNTERS, Plan, PlannedOp, Verb, Verdict};
+pub use plan::{Action, Descriptor, MOST_COUNTERS, Plan, PlannedOp, Verb, Verdict, key_alone};

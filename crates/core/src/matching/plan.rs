@@ -45,8 +45,9 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// What it does to a counter at that cost.
     #[inline]
-    const fn action(self, cost: u64) -> Action {
+    pub const fn action(self, cost: u64) -> Action {
         match (self, cost) {
             (_, 0) => Action::Peek(1),
             (Self::Hit, cost) => Action::Charge(cost),
@@ -135,12 +136,7 @@ impl<'r> Plan<'r> {
     /// Plans every rule of a domain on the same key parts, without matching: what a limit made in
     /// code asks. The parts stand where `per` values would.
     #[inline]
-    pub fn direct(
-        domain: &'r Domain,
-        parts: &[&[u8]],
-        cost: u64,
-        verb: Verb,
-    ) -> Self {
+    pub fn direct(domain: &'r Domain, parts: &[&[u8]], cost: u64, verb: Verb) -> Self {
         let mut plan = Self::default();
         for rule in &domain.rules {
             let Some(numbers) = rule.numbers else { continue };
@@ -200,8 +196,7 @@ impl<'r> Plan<'r> {
         mut values: impl Iterator<Item = Option<&'v [u8]>> + Clone,
     ) -> (Range<u32>, Option<Range<u32>>) {
         let start = self.buffer.len() as u32;
-        let period_s = if rule.is_keyed_by_period { numbers.period_us / 1_000_000 } else { 0 };
-        values::append(&mut self.buffer, period_s, values.clone());
+        values::append(&mut self.buffer, period_of_key(rule, numbers), values.clone());
         let end = self.buffer.len() as u32;
         let anchor = values.nth(rule.tenant_at.unwrap_or(0)).map(|value| {
             self.buffer.extend_from_slice(value.unwrap_or_default());
@@ -286,6 +281,20 @@ impl<'r> Plan<'r> {
         self.met.push((at, place as u16));
         Ok(())
     }
+}
+
+/// The key of a rule's counter for these key parts, the same as in [`Plan::direct`]: for a caller
+/// that asks one rule alone.
+#[inline]
+pub fn key_alone(rule: &Rule, numbers: &Numbers, parts: &[&[u8]]) -> KeyBuffer {
+    let mut buffer = KeyBuffer::new();
+    values::append(&mut buffer, period_of_key(rule, numbers), parts.iter().map(|part| Some(*part)));
+    buffer
+}
+
+#[inline]
+const fn period_of_key(rule: &Rule, numbers: &Numbers) -> u64 {
+    if rule.is_keyed_by_period { numbers.period_us / 1_000_000 } else { 0 }
 }
 
 /// The entries whose keys any rule knows; of a repeated key the first.

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tidegate_core::algorithms::Met;
 use tidegate_core::algorithms::State;
-use tidegate_core::{Action, Plan, PlannedOp, Verdict};
+use tidegate_core::{Action, Numbers, Outcome, Plan, Rule, Verdict};
 
 use super::shard::{Pinned, Place, Seeds, Shard, Shared};
 use crate::Outcomes;
@@ -32,8 +32,10 @@ pub struct MemoryStore {
 }
 
 /// One operation under way.
-struct Step<'p, 'r> {
-    op: &'p PlannedOp<'r>,
+struct Step<'p> {
+    rule: &'p Rule,
+    numbers: Numbers,
+    action: Action,
     key: &'p [u8],
     hash: u64,
     guard: usize,
@@ -84,7 +86,10 @@ impl MemoryStore {
         let mut asked = plan.asked();
         match (asked.next(), asked.next()) {
             (None, _) => Outcomes::new(),
-            (Some(op), None) => self.decide_one(plan, op, now),
+            (Some(op), None) => {
+                let key = plan.key(op);
+                smallvec![self.decide_alone(op.rule, op.numbers, key, op.action, now)]
+            }
             _ => self.decide_all(plan, now),
         }
     }
@@ -107,26 +112,31 @@ impl MemoryStore {
         (hash >> 40) as usize & (self.shards.len() - 1)
     }
 
+    /// Decides one operation that stands alone in its request.
     #[inline]
-    fn decide_one<'r>(&self, plan: &Plan<'r>, op: &PlannedOp<'r>, now: u64) -> Outcomes {
-        let key = plan.key(op);
-        let hash = self.shared.hash(op.rule.uid.0, key);
+    pub fn decide_alone(
+        &self,
+        rule: &Rule,
+        numbers: Numbers,
+        key: &[u8],
+        action: Action,
+        now: u64,
+    ) -> Outcome {
+        let hash = self.shared.hash(rule.uid.0, key);
         let mut shard = self.shards[self.shard_of(hash)].lock();
-        let step = Step { op, key, hash, guard: 0 };
+        let step = Step { rule, numbers, action, key, hash, guard: 0 };
         let mut spot = find(&shard, &step);
         self.reserve(&mut shard, &step, &mut spot, now, &[]);
         let mut met = meet(&mut shard, &step, spot, now);
-        let cost = op.action.cost();
-        let fits = matches!(op.action, Action::Refund(_)) || met.fits(cost);
+        let cost = action.cost();
+        let fits = matches!(action, Action::Refund(_)) || met.fits(cost);
         if fits {
-            apply(&mut met, op.action);
+            apply(&mut met, action);
         }
         let mut outcome = met.report(cost, fits);
         outcome.is_folded = matches!(spot, Spot::Folded(_));
         self.write_back(&mut shard, &step, spot, met);
-        let mut outcomes = Outcomes::new();
-        outcomes.push(outcome);
-        outcomes
+        outcome
     }
 
     fn decide_all(&self, plan: &Plan<'_>, now: u64) -> Outcomes {
@@ -142,17 +152,16 @@ impl MemoryStore {
         let mut is_denied = false;
         for (step, spot) in steps.iter().zip(&spots) {
             let met = meet(&mut guards[step.guard], step, *spot, now);
-            let fits =
-                matches!(step.op.action, Action::Refund(_)) || met.fits(step.op.action.cost());
-            is_denied |= !fits && !step.op.rule.is_shadow;
+            let fits = matches!(step.action, Action::Refund(_)) || met.fits(step.action.cost());
+            is_denied |= !fits && !step.rule.is_shadow;
             all_met.push((met, fits));
         }
         let mut outcomes = Outcomes::new();
         for ((step, spot), (mut met, fits)) in steps.iter().zip(&spots).zip(all_met) {
             if fits && !is_denied {
-                apply(&mut met, step.op.action);
+                apply(&mut met, step.action);
             }
-            let mut outcome = met.report(step.op.action.cost(), fits);
+            let mut outcome = met.report(step.action.cost(), fits);
             outcome.is_folded = matches!(spot, Spot::Folded(_));
             outcomes.push(outcome);
             self.write_back(&mut guards[step.guard], step, *spot, met);
@@ -164,22 +173,29 @@ impl MemoryStore {
     fn lock<'s, 'p, 'r>(
         &'s self,
         plan: &'p Plan<'r>,
-    ) -> (SmallVec<[MutexGuard<'s, Shard>; 4]>, SmallVec<[Step<'p, 'r>; 4]>) {
-        let mut steps: SmallVec<[Step<'p, 'r>; 4]> = SmallVec::new();
-        let mut numbers: SmallVec<[usize; 4]> = SmallVec::new();
+    ) -> (SmallVec<[MutexGuard<'s, Shard>; 4]>, SmallVec<[Step<'p>; 4]>) {
+        let mut steps: SmallVec<[Step<'p>; 4]> = SmallVec::new();
+        let mut shards: SmallVec<[usize; 4]> = SmallVec::new();
         for op in plan.ops.iter().filter(|op| op.verdict == Verdict::Ask) {
             let key = plan.key(op);
             let hash = self.shared.hash(op.rule.uid.0, key);
-            steps.push(Step { op, key, hash, guard: 0 });
-            numbers.push(self.shard_of(hash));
+            steps.push(Step {
+                rule: op.rule,
+                numbers: op.numbers,
+                action: op.action,
+                key,
+                hash,
+                guard: 0,
+            });
+            shards.push(self.shard_of(hash));
         }
-        numbers.sort_unstable();
-        numbers.dedup();
+        shards.sort_unstable();
+        shards.dedup();
         for step in &mut steps {
             let number = self.shard_of(step.hash);
-            step.guard = numbers.iter().position(|other| *other == number).unwrap_or_default();
+            step.guard = shards.iter().position(|other| *other == number).unwrap_or_default();
         }
-        (numbers.iter().map(|number| self.shards[*number].lock()).collect(), steps)
+        (shards.iter().map(|number| self.shards[*number].lock()).collect(), steps)
     }
 
     /// Finds a place for a counter that does not exist yet; a full store folds it.
@@ -187,13 +203,13 @@ impl MemoryStore {
     fn reserve(
         &self,
         shard: &mut Shard,
-        step: &Step<'_, '_>,
+        step: &Step<'_>,
         spot: &mut Spot,
         now: u64,
         pinned: &[Place],
     ) {
-        if matches!(spot, Spot::Nowhere) && !matches!(step.op.action, Action::Refund(_)) {
-            let limit = step.op.rule.uid.0;
+        if matches!(spot, Spot::Nowhere) && !matches!(step.action, Action::Refund(_)) {
+            let limit = step.rule.uid.0;
             *spot = if let Some(place) = shard.place_for(&self.shared, limit, now, pinned) {
                 Spot::Reserved(place)
             } else {
@@ -204,8 +220,8 @@ impl MemoryStore {
     }
 
     #[inline]
-    fn write_back(&self, shard: &mut Shard, step: &Step<'_, '_>, spot: Spot, met: Met) {
-        let rule = step.op.rule;
+    fn write_back(&self, shard: &mut Shard, step: &Step<'_>, spot: Spot, met: Met) {
+        let rule = step.rule;
         let (state, is_dirty) = met.into_state();
         let place = match spot {
             Spot::Own(place) | Spot::Folded(place) => place,
@@ -217,24 +233,24 @@ impl MemoryStore {
             Spot::Nowhere => return,
         };
         if is_dirty || matches!(state, State::Log(_)) {
-            shard.write(place, rule.algorithm, step.op.numbers.period_us, state);
+            shard.write(place, rule.algorithm, step.numbers.period_us, state);
         }
     }
 }
 
 #[inline]
-fn find(shard: &Shard, step: &Step<'_, '_>) -> Spot {
-    let found = shard.find(step.hash, step.op.rule.uid.0, step.key);
+fn find(shard: &Shard, step: &Step<'_>) -> Spot {
+    let found = shard.find(step.hash, step.rule.uid.0, step.key);
     found.map_or(Spot::Nowhere, Spot::Own)
 }
 
 #[inline]
-fn meet(shard: &mut Shard, step: &Step<'_, '_>, spot: Spot, now: u64) -> Met {
+fn meet(shard: &mut Shard, step: &Step<'_>, spot: Spot, now: u64) -> Met {
     let state = match spot {
         Spot::Own(place) | Spot::Folded(place) => shard.read(place),
         Spot::Reserved(_) | Spot::Nowhere => State::Absent,
     };
-    Met::new(step.op.rule.algorithm, step.op.numbers, state, now)
+    Met::new(step.rule.algorithm, step.numbers, state, now)
 }
 
 #[inline]
@@ -246,7 +262,7 @@ fn apply(met: &mut Met, action: Action) {
     }
 }
 
-fn pinned(steps: &[Step<'_, '_>], spots: &[Spot], guard: usize) -> Pinned {
+fn pinned(steps: &[Step<'_>], spots: &[Spot], guard: usize) -> Pinned {
     let here = steps.iter().zip(spots).filter(|(step, _)| step.guard == guard);
     here.filter_map(|(_, spot)| match spot {
         Spot::Own(place) | Spot::Folded(place) => Some(*place),
