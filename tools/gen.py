@@ -222,14 +222,17 @@ def _figures() -> Iterator[str]:
             yield f"| `{name}` | {what} | | not measured here |"
         for at, bar in enumerate(bars):
             first = f"| `{name}` | {what}: " if at == 0 else "| | "
-            yield f"{first}{_cell(bar['what'])} | {bar['op']} {bar['bar']:g} | {_found(bar)} |"
+            found = _found(bar["value"], bar["op"], bar["bar"])
+            yield f"{first}{_cell(bar['what'])} | {bar['op']} {bar['bar']:g} | {found} |"
     if machines:
         yield f"\nMachine: {'; '.join(sorted(machines))}."
 
 
-def _found(bar: dict[str, float | None]) -> str:
-    value = bar["value"]
-    return "not measured here" if value is None else f"{value:.3g}"
+def _found(value: float | None, op: str, bar: float) -> str:
+    if value is None:
+        return "not measured here"
+    is_held = value <= bar if op == "<=" else value >= bar
+    return f"{value:.3g}" if is_held else f"{value:.3g}, missed"
 
 
 if __name__ == "__main__":
