@@ -15,7 +15,8 @@ settings.register_profile(
     max_examples=2000,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.load_profile(os.environ.get("TIDEGATE_PROFILE", "fast"))
+# Taken out: in what tests start it would be a setting that does not exist.
+settings.load_profile(os.environ.pop("TIDEGATE_PROFILE", "fast"))
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TABLE: Final = "serve"
 _MOST_BYTES: Final = 1 << 20
-_AT = re.compile(r"(?P<what>.*) \(at line (?P<line>\d+), column (?P<column>\d+)\)", re.DOTALL)
+_AT = re.compile(r"\(at line (?P<line>\d+), column (?P<column>\d+)\)$")
 _HEADER = re.compile(r"\s*\[\s*[\"']?(?P<name>[\w.-]+)[\"']?\s*\]\s*(?:#.*)?")
 _KEY = re.compile(
     r"\s*[\"']?(?P<first>[\w-]+)[\"']?\s*(?:\.\s*[\"']?(?P<second>[\w-]+)[\"']?\s*)?="
@@ -51,10 +51,7 @@ def read_settings_file(path: str) -> Lines:
     try:
         document: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        at = _AT.fullmatch(str(error))
-        where = f"{path}:{at['line']}:{at['column']}" if at else path
-        what = (at["what"] if at else str(error)).strip()
-        raise ConfigError(f"no TOML: {what[:1].lower()}{what[1:]}", path=where) from None
+        raise _syntax(path, str(error), text) from None
     except RecursionError:
         raise ConfigError("nested too deeply", path=path) from None
     places = _places(text)
@@ -69,6 +66,13 @@ def read_settings_file(path: str) -> Lines:
         )
     said = tuple(_lines(path, table, places, problems))
     return Lines(said, tuple(problems))
+
+
+def _syntax(path: str, why: str, text: str) -> ConfigError:
+    what, _, _ = why.rpartition(" (at ")
+    at = _AT.search(why)
+    place = f"{at['line']}:{at['column']}" if at else str(max(1, len(text.splitlines())))
+    return ConfigError(f"no TOML: {what[:1].lower()}{what[1:]}", path=f"{path}:{place}")
 
 
 def _text(path: str) -> str:

@@ -63,9 +63,7 @@ def read_address(text: str) -> str:
     try:
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
     except (OSError, ValueError):
-        raise ValueError(
-            'names a host that is not known; an IP such as "0.0.0.0" will do'
-        ) from None
+        raise ValueError("names a host that is not known; an IP address will do") from None
     name = str(found[0][4][0])
     return f"[{name}]:{int(port)}" if ":" in name else f"{name}:{int(port)}"
 

@@ -149,6 +149,42 @@ def test_a_request_in_flight_is_answered_while_the_node_drains(node: Tidegate) -
     assert codes == [0]
 
 
+def test_for_the_notice_a_node_that_was_told_to_stop_says_so_and_serves(tmp_path: Path) -> None:
+    with Tidegate(POLICY, tmp_path, options=("--drain-notice", "2s")) as node:
+        began = time.monotonic()
+        codes: list[int | None] = []
+        stopping = threading.Thread(target=lambda: codes.append(node.stop(signal.SIGTERM)))
+        stopping.start()
+        wait_for(lambda: get(node, "/readyz")[0] == 503, "not ready")
+        assert ask(node, "ada")["allowed"]
+        assert get(node, "/healthz")[0] == 200
+        assert time.monotonic() - began < 2, "the machine is too busy to tell"
+        stopping.join(15)
+    assert codes == [0]
+    assert time.monotonic() - began >= 2
+
+
+def test_settings_may_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "tidegate.toml"
+    file.write_text('[serve]\nadmin-token = "tok"\nworkers = 2\nmax-connections = 3\n')
+    with Tidegate(POLICY, tmp_path, options=("--config", str(file))) as node:
+        assert ask(node, "ada")["allowed"]
+        held = [socket.create_connection(("127.0.0.1", node.http_port)) for _ in range(3)]
+        with socket.create_connection(("127.0.0.1", node.http_port), timeout=10) as fourth:
+            assert fourth.recv(1) == b""
+        for one in held:
+            one.close()
+
+
+def test_every_mistake_in_a_settings_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "tidegate.toml"
+    file.write_text("[serve]\nworkers = 0\nwrokers = 2\n")
+    done = _serve("--config", str(file))
+    assert done.returncode == 2
+    assert f"{file}:2: workers" in done.stderr
+    assert f'{file}:3: "wrokers" is no setting; did you mean "workers"?' in done.stderr
+
+
 def test_a_second_signal_ends_at_once(node: Tidegate) -> None:
     with socket.create_connection(("127.0.0.1", node.http_port), timeout=15) as client:
         client.sendall(b"POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")

@@ -1,0 +1,114 @@
+"""Values of settings: what they may be, and what is said of those that cannot."""
+
+import re
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.settings.table import ROWS, Setting
+from tidegate.settings.values import masked, show_duration_us
+
+
+def row(name: str) -> Setting:
+    """The row of that name."""
+    return next(row for row in ROWS if row.name == name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("http", "127.0.0.1:0", "127.0.0.1:0"),
+        ("http", ":8080", "0.0.0.0:8080"),
+        ("http", "[::1]:8080", "[::1]:8080"),
+        ("http", " 10.0.0.1:080 ", "10.0.0.1:80"),
+        ("workers", "4", 4),
+        ("max-counters", "10k", 10_000),
+        ("max-counters", "5M", 5_000_000),
+        ("store-timeout", "5ms", 5_000),
+        ("store-timeout", "500us", 500),
+        ("store-timeout", "0.5 ms", 500),
+        ("store-timeout", "1min", 60_000_000),
+        ("drain-notice", "0", 0),
+        ("drain-notice", "0s", 0),
+        ("drain-notice", "2s", 2_000_000),
+        ("store", "memory", None),
+        ("store", "memory://", None),
+        ("store", "redis://h", "redis://h"),
+        ("admin-token", "", None),
+        ("admin-token", "sesame\n", "sesame"),
+        ("headers", "off", "off"),
+        ("prefix", "tg:eu", "tg:eu"),
+    ],
+)
+def test_a_value_is_read(name: str, text: str, value: object) -> None:
+    assert row(name).kind.read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "fix"),
+    [
+        ("http", "8080", "write host:port"),
+        ("http", "127.0.0.1", "write host:port"),
+        ("http", "127.0.0.1:65536", "write host:port"),
+        ("http", "127.0.0.1:-1", "write host:port"),
+        ("http", "no.such.host.invalid:80", "an IP address will do"),
+        ("http", "a\0b:80", "an IP address will do"),
+        ("workers", "0", "from 1 to 1,024"),
+        ("workers", "1025", "from 1 to 1,024"),
+        ("workers", "2.5", "whole number"),
+        ("workers", "-1", "whole number"),
+        ("workers", "٣", "whole number"),
+        ("workers", "9" * 5000, "whole number"),
+        ("max-counters", "1m", "whole number"),
+        ("store-timeout", "5", "with its unit"),
+        ("store-timeout", "5 minutes", "with its unit"),
+        ("store-timeout", "-5ms", "with its unit"),
+        ("store-timeout", "0ms", "1us to 1min"),
+        ("store-timeout", "61s", "1us to 1min"),
+        ("store-timeout", "0.5us", "whole microseconds"),
+        ("drain-notice", "6min", "0s to 5min"),
+        ("store", "localhost:6379", "redis://host:6379"),
+        ("store", "redis://", "redis://host:6379"),
+        ("headers", "ietf", "not supported yet"),
+        ("headers", "x", "github or off"),
+        ("prefix", "", "1 to 64"),
+        ("prefix", "{a}", "braces"),
+        ("policy", "", "no path"),
+        ("admin-token", "two words", "without spaces"),
+        ("admin-token", "schlüssel", "ASCII"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_fix(name: str, text: str, fix: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(fix)):
+        row(name).kind.read(text)
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text: str) -> None:
+    for one in ROWS:
+        if one.name in {"http", "grpc"} and ":" in text:
+            continue  # would ask for the names of hosts
+        with suppress(ValueError):
+            one.kind.read(text)
+
+
+@given(st.integers(1, 60_000_000))
+def test_a_time_is_shown_as_it_can_be_written(time_us: int) -> None:
+    assert row("store-timeout").kind.read(show_duration_us(time_us)) == time_us
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://u:secret@h:1/0", "redis://u:***@h:1/0"),
+        ("redis://:secret@h", "redis://:***@h"),
+        ("redis://u:se/cr@et@h", "redis://u:***@h"),
+        ("redis+unix://u:secret@/a.sock", "redis+unix://u:***@/a.sock"),
+        ("redis://h:1", "redis://h:1"),
+        ("redis://[::1]:1", "redis://[::1]:1"),
+    ],
+)
+def test_a_password_is_masked(url: str, shown: str) -> None:
+    assert masked(url) == shown
