@@ -115,6 +115,8 @@ impl Shared {
 #[pyclass(frozen, module = "tidegate._native")]
 pub struct Engine {
     pub shared: Arc<Shared>,
+    /// Set by tests.
+    #[cfg(feature = "fake-clock")]
     clock: Arc<Clock>,
 }
 
@@ -127,7 +129,7 @@ impl Engine {
         let own = Arc::new(Clock::default());
         let source = clock.map_or_else(|| Source::Own(Arc::clone(&own)), Source::Callable);
         let store = Store::Memory(MemoryStore::new(MemoryOptions { max_counters }));
-        Self { shared: Arc::new(Shared::new(store, source)), clock: own }
+        Self::new(Shared::new(store, source), own)
     }
 
     /// An engine on a shared store, which is not asked before the first hit.
@@ -142,8 +144,7 @@ impl Engine {
         let clock = Arc::new(Clock::default());
         let store = redis(url, prefix, Duration::from_micros(deadline_us), &clock)?;
         let source = Source::Own(Arc::clone(&clock));
-        let shared = Arc::new(Shared::new(Store::Redis(store, is_raising), source));
-        Ok(Self { shared, clock })
+        Ok(Self::new(Shared::new(Store::Redis(store, is_raising), source), clock))
     }
 
     /// Ends the answering: handles raise from now on.
@@ -180,6 +181,20 @@ impl Engine {
         match &self.shared.store {
             Store::Memory(memory) => memory.folded(),
             Store::Redis(_, _) => 0,
+        }
+    }
+}
+
+impl Engine {
+    #[cfg_attr(
+        not(feature = "fake-clock"),
+        expect(unused_variables, clippy::needless_pass_by_value)
+    )]
+    fn new(shared: Shared, clock: Arc<Clock>) -> Self {
+        Self {
+            shared: Arc::new(shared),
+            #[cfg(feature = "fake-clock")]
+            clock,
         }
     }
 }

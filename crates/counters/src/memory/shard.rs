@@ -16,6 +16,8 @@ use super::record::{Key, Packed, Record};
 const CHUNK: usize = 128;
 /// Records that an insert at the cap looks at.
 const LOOKS: usize = 16;
+/// Counters that a shard's table has room for from the start, at most: what 32,768 places hold.
+const MOST_ROOM: usize = 28_672;
 /// Shared counters of a limit, over all shards.
 pub const FOLDS: usize = 4096;
 
@@ -84,6 +86,13 @@ pub struct Shard {
 }
 
 impl Shard {
+    /// An empty shard whose table takes `counters` without growing, up to some: a table that
+    /// doubles leaves half of itself behind, just where the store is largest. Until they are used,
+    /// the places take no memory.
+    pub fn with_room(counters: usize) -> Self {
+        Self { index: HashTable::with_capacity(counters.min(MOST_ROOM)), ..Self::default() }
+    }
+
     #[inline]
     fn record(&self, place: Place) -> &Record {
         &self.chunks[place as usize / CHUNK][place as usize % CHUNK]
