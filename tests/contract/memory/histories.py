@@ -1,8 +1,11 @@
-"""Random histories: policies that change, requests of all kinds, a clock that steps back."""
+"""Random histories: policies that change, requests of all kinds, a clock that steps back.
 
-from dataclasses import dataclass
+A history follows from a seed and a length, and a shorter one is the beginning of a longer one: so
+hypothesis finds the shortest that fails, and many decisions are drawn in little time.
+"""
 
-from hypothesis import strategies as st
+from dataclasses import dataclass, replace
+from random import Random
 
 from tests.contract.memory.expected import Rule, Verb
 from tests.oracle.model import AlgorithmName
@@ -11,94 +14,74 @@ START_US = 1_760_000_000_000_000
 KINDS = ("requests", "tokens")
 KEYS = ("tenant", "route")
 VALUES = ("", "a", "b/c", "ä")
+PERIODS_S = (1, 2, 7, 60)
 ALGORITHMS: tuple[AlgorithmName, ...] = (
     "token_bucket",
     "fixed_window",
     "sliding_window",
     "sliding_log",
 )
+VERBS: tuple[Verb, ...] = ("hit", "hit", "hit", "hit", "peek", "refund")
+MAX = 2**53 - 1
+LONGEST_LOG = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One request after some time; `change` draws other numbers before it."""
+    """One request after some time."""
 
     dt_us: int
     verb: Verb
     descriptor: dict[str, str]
     costs: dict[str, int]
-    change: int | None
 
 
-def steps_back_and_forth(period_s: int) -> st.SearchStrategy[int]:
+def time_between(rng: Random, period_s: int) -> int:
     """Microseconds between two requests: none, few, around a period, and sometimes back."""
     period = period_s * 1_000_000
-    return st.one_of(
-        st.sampled_from([0, 0, 1, 1_000_000, period - 1, period, period + 1, 2 * period]),
-        st.integers(0, period // 3),
-        st.integers(0, 3 * period),
-        st.sampled_from([-1, -999_999, -1_000_000, -1_000_001, -2_500_000, -2 * period]),
-    )
+    ways = [
+        *(0, 0, 0, 1, 1_000_000, period - 1, period, period + 1, 2 * period),
+        *(rng.randint(0, period // 3), rng.randint(0, period // 3), rng.randint(0, 3 * period)),
+        *(-1, -999_999, -1_000_000, -1_000_001, -2_500_000, -2 * period),
+    ]
+    return rng.choice(ways)
 
 
-def numbers() -> st.SearchStrategy[tuple[int | None, int]]:
-    """N, and how many times N is the burst; N may be blocked or unlimited."""
-    n = st.one_of(
-        st.integers(1, 12),
-        st.integers(1, 12),
-        st.sampled_from([0, None, 1000, 2**53 - 1]),
-    )
-    return st.tuples(n, st.sampled_from([1, 1, 2, 3]))
-
-
-@st.composite
-def rule(draw: st.DrawFn, at: int) -> Rule:
-    """One limit of a policy; `numbered` gives it other numbers later."""
-    algorithm = draw(st.sampled_from(ALGORITHMS))
-    period_s = draw(st.sampled_from([1, 2, 7, 60]))
+def rule_of(rng: Random, at: int) -> Rule:
+    """One limit of a policy."""
+    algorithm = rng.choice(ALGORITHMS)
     base = Rule(
         id=f"limit-{at}",
         algorithm=algorithm,
         n=1,
-        period_s=period_s,
+        period_s=rng.choice(PERIODS_S),
         burst=1,
         is_keyed_by_period=algorithm != "token_bucket",
-        shadow=draw(st.integers(0, 5)) == 0,
-        counts=draw(st.sampled_from(["requests", "requests", "tokens"])),
-        per=draw(st.sampled_from([None, *KEYS])),
+        shadow=rng.random() < 0.2,
+        counts=rng.choice(["requests", "requests", "tokens"]),
+        per=rng.choice([None, *KEYS]),
     )
-    return numbered(base, *draw(numbers()))
+    return renumbered(rng, base)
 
 
-def numbered(base: Rule, n: int | None, times: int) -> Rule:
-    """The limit with other numbers; a log is bounded, and so is a burst."""
-    if n is not None and base.algorithm == "sliding_log":
-        n = min(n, 1000)
-    most = 2**53 - 1
-    is_bucket = base.algorithm == "token_bucket"
-    burst = min((n or 0) * times, most) if is_bucket else n or 0
-    return Rule(
-        base.id,
-        base.algorithm,
-        n,
-        base.period_s,
-        burst,
-        base.is_keyed_by_period,
-        base.shadow,
-        base.counts,
-        base.per,
-    )
+def renumbered(rng: Random, rule: Rule) -> Rule:
+    """The limit with other numbers, blocked and unlimited among them; a log is bounded."""
+    small = [rng.randint(1, 12) for _ in range(8)]
+    n = rng.choice([*small, 0, None, 1000, MAX])
+    if n is not None and rule.algorithm == "sliding_log":
+        n = min(n, LONGEST_LOG)
+    is_bucket = rule.algorithm == "token_bucket"
+    burst = min((n or 0) * rng.choice([1, 1, 2, 3]), MAX) if is_bucket else n or 0
+    return replace(rule, n=n, burst=burst)
 
 
-@st.composite
-def step(draw: st.DrawFn, rules: int) -> Step:
+def step_of(rng: Random) -> Step:
     """One request."""
-    descriptor = {key: draw(st.sampled_from(VALUES)) for key in KEYS if draw(st.integers(0, 4)) > 0}
-    cost = st.one_of(st.sampled_from([0, 1, 1, 1, 2]), st.integers(0, 14))
+    descriptor = {key: rng.choice(VALUES) for key in KEYS if rng.random() < 0.8}
+    costs = {kind: rng.choice([0, 1, 1, 1, 2, rng.randint(0, 14)]) for kind in KINDS}
     return Step(
-        dt_us=draw(steps_back_and_forth(draw(st.sampled_from([1, 2, 7, 60])))),
-        verb=draw(st.sampled_from(["hit", "hit", "hit", "hit", "peek", "refund"])),
+        dt_us=time_between(rng, rng.choice(PERIODS_S)),
+        verb=rng.choice(VERBS),
         descriptor=descriptor,
-        costs={kind: draw(cost) for kind in KINDS if draw(st.integers(0, 4)) > 0},
-        change=draw(st.one_of(st.none(), st.none(), st.none(), st.integers(0, rules - 1))),
+        costs={kind: cost for kind, cost in costs.items() if rng.random() < 0.8},
     )

@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import Sequence
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.memory import histories
-from tests.contract.memory.expected import Expected, Report, Rule, Verb, expect
-from tests.contract.memory.histories import START_US, Step, numbered
+from tests.contract.memory.expected import Expected, Report, Rule, expect
+from tests.contract.memory.histories import START_US, Step
+from tests.oracle.model import AlgorithmName
 from tests.oracle.request import Oracle
 from tidegate import Decision, Limiter
+
+SEEDS = st.integers(0, 2**32 - 1)
 
 
 class Clock:
@@ -104,71 +108,53 @@ def applying(rules: Sequence[Rule], one: Step) -> list[tuple[Rule, str, int]]:
     ]
 
 
-@given(st.data())
-def test_a_policy_decides_as_the_oracle_does(data: st.DataObject) -> None:
-    count = data.draw(st.integers(1, 4))
-    rules = [data.draw(histories.rule(at)) for at in range(count)]
-    steps = data.draw(st.lists(histories.step(count), min_size=30, max_size=60))
+@given(seed=SEEDS, steps=st.integers(1, 100))
+def test_a_policy_decides_as_the_oracle_does(seed: int, steps: int) -> None:
+    rng = Random(seed)
+    rules = [histories.rule_of(rng, at) for at in range(rng.randint(1, 4))]
     clock, oracle = Clock(), Oracle()
     with Limiter(clock=clock) as limiter:
         policy = limiter.policy(policy_text(rules), domain="d")
         ask = {"hit": policy.hit, "peek": policy.peek, "refund": policy.refund}
-        for one in steps:
+        for _ in range(steps):
+            one = histories.step_of(rng)
             clock.move(one.dt_us)
-            if one.change is not None:
-                changed = numbered(rules[one.change], *data.draw(histories.numbers()))
-                rules[one.change] = changed
+            if rng.random() < 0.05:
+                changed = rng.randrange(len(rules))
+                rules[changed] = histories.renumbered(rng, rules[changed])
                 policy.reload(policy_text(rules))
-            costs = one.costs or {"other": 1}
-            answer = said(ask[one.verb](one.descriptor, costs))
+            answer = said(ask[one.verb](one.descriptor, one.costs or {"other": 1}))
             expected = expect(oracle, clock.now_us, applying(rules, one), one.verb)
-            assert answer == rounded(expected)
+            assert answer == rounded(expected), (rules, one)
 
 
-@given(st.data())
-def test_a_limit_in_code_decides_as_the_oracle_does(data: st.DataObject) -> None:
-    algorithm = data.draw(st.sampled_from(histories.ALGORITHMS))
-    periods = data.draw(
-        st.lists(st.sampled_from([1, 2, 7, 60]), min_size=1, max_size=3, unique=True)
-    )
-    verbs: st.SearchStrategy[Verb] = st.sampled_from(["hit", "hit", "hit", "peek", "refund"])
-    steps = data.draw(
-        st.lists(
-            st.tuples(
-                histories.steps_back_and_forth(periods[0]),
-                verbs,
-                st.sampled_from([("a",), ("a", "b"), ("ab",), (1, "x", b"y")]),
-                st.integers(0, 9),
-                st.booleans(),
-            ),
-            min_size=30,
-            max_size=60,
-        )
-    )
+@given(seed=SEEDS, steps=st.integers(1, 100))
+def test_a_limit_in_code_decides_as_the_oracle_does(seed: int, steps: int) -> None:
+    rng = Random(seed)
+    algorithm = rng.choice(histories.ALGORITHMS)
+    periods = rng.sample(histories.PERIODS_S, rng.randint(1, 3))
 
     def drawn() -> list[Rule]:
-        return [
-            _rule(data.draw(st.integers(1, 9)), period, algorithm, is_alone=len(periods) == 1)
-            for period in periods
-        ]
+        return [_rule(rng.randint(1, 9), period, algorithm, len(periods)) for period in periods]
 
     rules, clock, oracle = drawn(), Clock(), Oracle()
     with Limiter(clock=clock) as limiter:
         limit = limiter.limit(_rates(rules), id="l", algorithm=algorithm)
-        for dt_us, verb, parts, cost, is_changed in steps:
-            clock.move(dt_us)
-            if is_changed and data.draw(st.integers(0, 3)) == 0:
+        for _ in range(steps):
+            clock.move(histories.time_between(rng, periods[0]))
+            if rng.random() < 0.1:
                 rules = drawn()
                 limit = limiter.limit(_rates(rules), id="l", algorithm=algorithm)
+            verb, cost = rng.choice(histories.VERBS), rng.choice([0, 1, 1, 1, 2, 5, 9])
+            parts = rng.choice([("a",), ("a", "b"), ("ab",), (1, "x", b"y")])
             ask = {"hit": limit.hit, "peek": limit.peek, "refund": limit.refund}[verb]
-            answer = said(ask(*parts, cost=cost))
             met = [(rule, repr(parts), cost) for rule in rules]
-            assert answer == rounded(expect(oracle, clock.now_us, met, verb))
+            expected = expect(oracle, clock.now_us, met, verb)
+            assert said(ask(*parts, cost=cost)) == rounded(expected), (rules, verb, parts, cost)
 
 
-def _rule(n: int, period_s: int, algorithm: str, *, is_alone: bool) -> Rule:
-    named = next(one for one in histories.ALGORITHMS if one == algorithm)
-    return Rule("l", named, n, period_s, n, not is_alone or named != "token_bucket")
+def _rule(n: int, period_s: int, algorithm: AlgorithmName, rates: int) -> Rule:
+    return Rule("l", algorithm, n, period_s, n, rates > 1 or algorithm != "token_bucket")
 
 
 def _rates(rules: Sequence[Rule]) -> str:
