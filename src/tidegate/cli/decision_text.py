@@ -84,10 +84,11 @@ def page(domain: str, descriptor: dict[str, str], answer: Answer, style: Style) 
     asked = " ".join(_plain(f"{key}={value}") for key, value in descriptor.items())
     lines = [f"{_verdict(answer, style)}  {_plain(domain)}  {asked}"]
     width = max((len(_plain(limit["id"])) for limit in answer["limits"]), default=0)
-    rates = [_rate(limit) for limit in answer["limits"]]
+    rates = [_rate(limit, answer) for limit in answer["limits"]]
     widest = max(map(len, rates), default=0)
     for limit, rate in zip(answer["limits"], rates, strict=True):
-        lines.append(_limit_line(limit, rate.ljust(widest), width, style))
+        told = [_plain(limit["id"]).ljust(width), _bar(limit, answer, style), rate.ljust(widest)]
+        lines.append("  ".join(["", *told, *_state(limit, answer, style)]))
     lines += [f"  {text}" for text in _why(domain, answer)]
     return "\n".join(lines)
 
@@ -98,7 +99,7 @@ def line(number: int, count: int, answer: Answer, style: Style) -> str:
     told = ""
     if answer["binding"] is not None:
         limit = answer["limits"][answer["binding"]]
-        told = f"  {_bar(limit, style)} {_plain(limit['id'])} {_used(limit)}"
+        told = f"  {_bar(limit, answer, style)} {_plain(limit['id'])} {_used(limit, answer)}"
     why = "" if answer["allowed"] else f"  {_reason(answer)}"
     return f"{place}  {_verdict(answer, style)}{told}{why}{_wait(answer)}"
 
@@ -108,26 +109,32 @@ def _verdict(answer: Answer, style: Style) -> str:
     return f"{word} (store away)" if answer["degraded"] else word
 
 
-def _limit_line(limit: LimitLine, rate: str, width: int, style: Style) -> str:
-    name = _plain(limit["id"]).ljust(width)
-    reset = f"unused again in {spell_ms(limit['reset_ms'])}" if limit["reset_ms"] else "unused"
-    mark = ""
+def _state(limit: LimitLine, answer: Answer, style: Style) -> list[str]:
+    """When the counter is as good as new, and what it says of the request."""
+    told: list[str] = []
+    if not answer["degraded"]:
+        reset = f"unused again in {spell_ms(limit['reset_ms'])}" if limit["reset_ms"] else "unused"
+        told.append(style.paint(reset, _DIM))
     if not limit["allowed"]:
-        mark = "  over, but in shadow" if limit["shadow"] else style.paint("  denies", _RED)
+        told.append("over, but in shadow" if limit["shadow"] else style.paint("denies", _RED))
     elif limit["shadow"]:
-        mark = "  in shadow"
-    return f"  {name}  {_bar(limit, style)}  {rate}  {style.paint(reset, _DIM)}{mark}"
+        told.append("in shadow")
+    return told
 
 
-def _rate(limit: LimitLine) -> str:
-    return f"{_used(limit)} per {spell_ms(limit['window_ms'])}"
+def _rate(limit: LimitLine, answer: Answer) -> str:
+    return f"{_used(limit, answer)} per {spell_ms(limit['window_ms'])}"
 
 
-def _used(limit: LimitLine) -> str:
-    return f"{limit['limit'] - limit['remaining']:,} of {limit['limit']:,} used"
+def _used(limit: LimitLine, answer: Answer) -> str:
+    # A counter that was not asked says nothing, and its numbers are no numbers.
+    used = "?" if answer["degraded"] else f"{limit['limit'] - limit['remaining']:,}"
+    return f"{used} of {limit['limit']:,} used"
 
 
-def _bar(limit: LimitLine, style: Style) -> str:
+def _bar(limit: LimitLine, answer: Answer, style: Style) -> str:
+    if answer["degraded"]:
+        return style.paint("?" * _BAR, _DIM)
     used = limit["limit"] - limit["remaining"]
     # Rounded so that only an untouched limit looks empty and only a used up one looks full.
     full = -(-used * _BAR // limit["limit"]) if limit["limit"] else _BAR

@@ -234,6 +234,15 @@ def test_only_an_untouched_limit_looks_empty_and_only_a_used_up_one_full() -> No
     assert "#" * 20 in lines[2]
 
 
+def test_a_store_that_is_away_shows_no_numbers() -> None:
+    limits = [{**limit, "remaining": 0, "reset_ms": 0} for limit in DENIED["limits"]]
+    away = read_answer({**DENIED, "reason": "store_failure", "degraded": True, "limits": limits})
+    said = page("shop", {"a": "b"}, away, Style())
+    assert "? of 10 used" in said
+    assert "█" not in said
+    assert "denied by search: the counter store is away" in said
+
+
 def test_nothing_printed_can_command_a_terminal() -> None:
     answer = read_answer(
         {**DENIED, "limits": [{**DENIED["limits"][0], "id": "\033[2J"}], "binding": 0}
