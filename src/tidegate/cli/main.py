@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast
 
 from tidegate.errors import TidegateError
 
@@ -51,6 +51,16 @@ class Command(Protocol):
         """Does the work; returns 0, 1 where the answer is no, or 2 where it cannot run."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what was meant by an option that does not exist."""
+
+    def error(self, message: str) -> NoReturn:
+        unknown = [word.partition("=")[0] for word in message.split() if word.startswith("--")]
+        if "unrecognized" in message and unknown:
+            message += _nearest(unknown[0], [*self._option_string_actions])
+        super().error(message)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -82,8 +92,9 @@ def _dispatch(arguments: list[str]) -> int:
         return OK
     if name in COMMANDS:
         return _run(name, arguments[1:])
+    known = [*COMMANDS, "--help", "--version"]
     what = "option" if name.startswith("-") else "command"
-    print(f'tidegate: error: unknown {what} "{name[:60]}"{_nearest(name)}', file=sys.stderr)
+    print(f'tidegate: error: unknown {what} "{name[:60]}"{_nearest(name, known)}', file=sys.stderr)
     print("Try: tidegate --help", file=sys.stderr)
     return CANNOT_RUN
 
@@ -91,10 +102,11 @@ def _dispatch(arguments: list[str]) -> int:
 def _run(name: str, arguments: list[str]) -> int:
     module_name, summary = COMMANDS[name]
     command = cast("Command", import_module(module_name))
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"tidegate {name}",
         description=summary[0].upper() + summary[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     command.add_arguments(parser)
     try:
@@ -121,10 +133,10 @@ def _help() -> str:
     return "\n".join(lines)
 
 
-def _nearest(name: str) -> str:
+def _nearest(name: str, known: Sequence[str]) -> str:
     import difflib  # noqa: PLC0415  only a mistake needs it
 
-    near = difflib.get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else ""
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidegate.errors import ConfigError
 from tidegate.settings.table import ROWS, Setting
+from tidegate.settings.values import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +51,7 @@ def read_settings_file(path: str) -> Lines:
     text = _text(path)
     try:
         document: dict[str, object] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # beside its own errors, numbers that are too long
         raise _syntax(path, str(error), text) from None
     except RecursionError:
         raise ConfigError("nested too deeply", path=path) from None
@@ -69,7 +70,7 @@ def read_settings_file(path: str) -> Lines:
 
 
 def _syntax(path: str, why: str, text: str) -> ConfigError:
-    what, _, _ = why.rpartition(" (at ")
+    what = why.rpartition(" (at ")[0] or why
     at = _AT.search(why)
     place = f"{at['line']}:{at['column']}" if at else str(max(1, len(text.splitlines())))
     return ConfigError(f"no TOML: {what[:1].lower()}{what[1:]}", path=f"{path}:{place}")
@@ -106,7 +107,9 @@ def _lines(
         where = _where(path, places.get((TABLE, name)) or places.get((TABLE, "")))
         row = rows.get(name)
         if row is None:
-            problems.append(ConfigError(f'"{name}" is no setting', path=where, hint=_near(name)))
+            problems.append(
+                ConfigError(f"{quoted(name)} is no setting", path=where, hint=_near(name))
+            )
             continue
         try:
             text = _as_text(row, value)
@@ -134,7 +137,7 @@ def _stray(name: str, where: str) -> ConfigError:
         hint = f"write it below a line [{TABLE}]"
     else:
         hint = f"the settings stand in the table [{TABLE}]"
-    return ConfigError(f'"{name}" is unknown at the top of the file', path=where, hint=hint)
+    return ConfigError(f"{quoted(name)} is unknown at the top of the file", path=where, hint=hint)
 
 
 def _near(name: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tidegate.errors import ConfigError
 from tidegate.settings.settings_file import read_settings_file
 from tidegate.settings.table import ROWS, VARIABLES, Setting, Settings
+from tidegate.settings.values import quoted
 
 if TYPE_CHECKING:
     import argparse
@@ -173,7 +174,7 @@ def _unknown(environment: Mapping[str, str]) -> Iterable[ConfigError]:
 
 
 def _unusable(one: _Said, why: str) -> ConfigError:
-    value = "its value" if one.row.kind.is_secret else f'"{one.text[:80]}"'
+    value = "its value" if one.row.kind.is_secret else quoted(one.text)
     name = f"{one.row.name}: " if one.source is Source.FILE else ""
     return ConfigError(f"{name}{value} {why}", path=one.where)
 

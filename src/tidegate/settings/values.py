@@ -49,6 +49,12 @@ def masked(url: str) -> str:
     return _LOGIN.sub(r"\1:***@", url)
 
 
+def quoted(text: str) -> str:
+    """What somebody wrote, in quotes, cut, and without anything that a terminal would act on."""
+    shown = "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in text[:80])
+    return f'"{shown}"'
+
+
 def address() -> Kind:
     """Where to listen: `host:port`, `[v6]:port`, or `:port`, which is all of this machine."""
     return Kind("ADDRESS", "`host:port`, or `:port` for every address of the machine", read_address)

@@ -16,6 +16,7 @@ import pytest
 
 from tests.servers.process import wait_for, without_settings
 from tests.servers.tidegate import Tidegate
+from tests.servers.valkey import StoreServer
 
 POLICY = """\
 version: 1
@@ -174,6 +175,18 @@ def test_settings_may_stand_in_a_file(tmp_path: Path) -> None:
             assert fourth.recv(1) == b""
         for one in held:
             one.close()
+
+
+def test_nodes_with_another_prefix_count_for_themselves(
+    tmp_path: Path, shared_valkey: StoreServer
+) -> None:
+    left = []
+    for name in ("one", "two", "one"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        options = ("--prefix", f"serve-{name}")
+        with Tidegate(POLICY, tmp_path / name, store=shared_valkey.url, options=options) as node:
+            left.append(ask(node, "ada")["limits"][0]["remaining"])
+    assert left == [4, 4, 3]
 
 
 def test_every_mistake_in_a_settings_file_is_named(tmp_path: Path) -> None:

@@ -43,6 +43,20 @@ def test_json_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert "sesame" not in out
 
 
+@pytest.mark.parametrize(
+    ("flag", "meant"), [("--wrokers", "--workers"), ("--store_timeout=5ms", "--store-timeout")]
+)
+def test_a_flag_that_does_not_exist_is_answered_with_what_was_meant(
+    flag: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["config", flag, "2"]) == 2
+    assert f"did you mean {meant}?" in capsys.readouterr().err
+
+
+def test_a_flag_is_said_whole_since_a_later_one_may_begin_alike() -> None:
+    assert main(["config", "--work", "2"]) == 2
+
+
 def test_what_cannot_be_used_is_said_and_nothing_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

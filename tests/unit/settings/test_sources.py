@@ -1,12 +1,15 @@
 """Who says a setting: flag before variable before file before default; mistakes have a place."""
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tidegate.errors import ConfigError
-from tidegate.settings import InForce, Source, add_arguments, in_force
+from tidegate.settings import ROWS, InForce, Source, add_arguments, in_force
 
 FILE = """\
 # A comment with workers = 9
@@ -145,6 +148,10 @@ def test_what_kubernetes_says_of_a_service_of_our_name_is_no_mistake(name: str) 
         ("[serve]\nstore = 'redis://u:p@h", ":2", "no TOML"),
         ("[serve]\nhttp = '\udcff'", ":2", "no UTF-8"),
         ("a = " + "[" * 10_000, "", "nested too deeply"),
+        ("[serve]\nworkers = " + "9" * 5000, ":2", "no TOML"),
+        ("[serve]\n'a\x1b[31m' = 1", "", "no TOML"),
+        ('[serve]\n"a\\u001b[31m" = 1', ":1", r'"a\x1b[31m" is no setting'),
+        ('[serve]\nhttp = "\\u0000:1"', ":2", r'http: "\x00:1" names a host'),
         ("#" * (1 << 21), "", "too long"),
     ],
 )
@@ -155,6 +162,21 @@ def test_a_mistake_in_the_file_is_named_with_its_line(
     found_text = said("--config", str(file))
     assert f"{file}{place}" in found_text
     assert message in found_text
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(max_size=80)
+    | st.lists(
+        st.sampled_from(["[serve]", "serve", ".", "=", "\n", '"', "'", "{", "}", "[", "]", "1"])
+        | st.sampled_from([row.name for row in ROWS]),
+        max_size=12,
+    ).map(lambda parts: "".join(parts).encode())
+)
+def test_any_file_is_read_or_refused(file: Path, data: bytes) -> None:
+    file.write_bytes(data)
+    with suppress(ConfigError):
+        found("--config", str(file))
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
