@@ -1,14 +1,14 @@
-//! One counter in 80 bytes.
+//! One counter in 64 bytes: one line of the cache.
 
 use tidegate_core::Algorithm;
 use tidegate_core::algorithms::State;
 use tidegate_core::algorithms::token_bucket::Bucket;
 use tidegate_core::algorithms::windows::Windows;
+use tidegate_core::units::MAX;
+
+use super::forms::{Form, FormId};
 
 const INLINE: usize = 38;
-const SECOND_US: u64 = 1_000_000;
-/// A period of at most 366 days takes 25 bits as seconds; the algorithm stands above them.
-const PERIOD_BITS: u32 = 26;
 
 /// Whose counter it is, within its limit.
 #[derive(Debug)]
@@ -46,110 +46,75 @@ impl Key {
     }
 }
 
-/// A counter: its key and its state, packed by algorithm.
+/// A counter: its key and its state. Three numbers below 2^53 leave eleven bits each, which
+/// together hold the number of the form.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Record {
     /// Values that it counts.
     pub key: Key,
-    /// The limit that it belongs to.
-    pub limit: u32,
-    form: u32,
-    /// Level, previous count, or place of the log.
-    first: u64,
-    /// Fraction, or current count.
-    second: u64,
-    last: u64,
-    /// Units that drain in a period.
-    n: u64,
+    words: [u64; 3],
 }
 
 /// A state without its heap part.
 pub enum Packed {
-    /// Bucket or windows.
+    /// Bucket or windows, or nothing.
     Whole(State),
     /// The log stands at this place.
     LogAt(u32),
 }
 
 impl Record {
-    /// A record that holds nothing yet.
-    pub const fn new(limit: u32, key: Key) -> Self {
-        Self { key, limit, form: 0, first: 0, second: 0, last: 0, n: 0 }
+    /// A record that holds no state.
+    pub fn new(form: FormId, key: Key) -> Self {
+        Self { key, words: packed([0; 3], form) }
+    }
+
+    /// The number of its form.
+    #[inline]
+    pub const fn form(&self) -> FormId {
+        let [first, second, last] = self.words;
+        (first >> 53 | (second >> 53) << 11 | (last >> 53) << 22) as FormId
     }
 
     /// The state as it was packed.
     #[inline]
-    pub fn unpack(&self) -> Packed {
-        let period_us = self.period_us();
-        if period_us == 0 {
-            return Packed::Whole(State::Absent);
-        }
-        Packed::Whole(match self.algorithm() {
-            Algorithm::TokenBucket => State::Bucket(Bucket {
-                level: self.first,
-                rem: self.second,
-                n: self.n,
-                period_us,
-                last: self.last,
-            }),
-            Algorithm::FixedWindow | Algorithm::SlidingWindow => {
-                State::Windows(Windows { prev: self.first, cur: self.second, last: self.last })
+    pub fn unpack(&self, form: Form) -> Packed {
+        let [first, second, last] = self.words.map(|word| word & MAX);
+        Packed::Whole(match form {
+            Form { period_us: 0, .. } => State::Absent,
+            Form { algorithm: Algorithm::TokenBucket, n, period_us, .. } => {
+                State::Bucket(Bucket { level: first, rem: second, n, period_us, last })
             }
-            Algorithm::SlidingLog => return Packed::LogAt(self.first as u32),
+            Form { algorithm: Algorithm::SlidingLog, .. } => return Packed::LogAt(first as u32),
+            Form { .. } => State::Windows(Windows { prev: first, cur: second, last }),
         })
     }
 
     /// Packs a bucket or windows.
     #[inline]
-    pub const fn pack(&mut self, algorithm: Algorithm, period_us: u64, state: &State) {
-        match state {
-            State::Bucket(bucket) => {
-                self.form = form(algorithm, bucket.period_us);
-                (self.first, self.second) = (bucket.level, bucket.rem);
-                (self.last, self.n) = (bucket.last, bucket.n);
-            }
-            State::Windows(windows) => {
-                self.form = form(algorithm, period_us);
-                (self.first, self.second) = (windows.prev, windows.cur);
-                self.last = windows.last;
-            }
-            State::Absent | State::Log(_) => {}
-        }
+    pub fn pack(&mut self, form: FormId, state: &State) {
+        self.words = match state {
+            State::Bucket(bucket) => packed([bucket.level, bucket.rem, bucket.last], form),
+            State::Windows(windows) => packed([windows.prev, windows.cur, windows.last], form),
+            State::Absent | State::Log(_) => return,
+        };
     }
 
     /// Notes where the log of this counter stands.
-    pub const fn pack_log(&mut self, period_us: u64, at: u32) {
-        self.form = form(Algorithm::SlidingLog, period_us);
-        self.first = at as u64;
-    }
-
-    /// The algorithm that packed it.
-    #[inline]
-    pub const fn algorithm(&self) -> Algorithm {
-        match self.form >> PERIOD_BITS {
-            0 => Algorithm::TokenBucket,
-            1 => Algorithm::FixedWindow,
-            2 => Algorithm::SlidingWindow,
-            _ => Algorithm::SlidingLog,
-        }
-    }
-
-    /// The period that it was last written with, microseconds.
-    #[inline]
-    pub const fn period_us(&self) -> u64 {
-        (self.form & ((1 << PERIOD_BITS) - 1)) as u64 * SECOND_US
+    pub fn pack_log(&mut self, form: FormId, at: u32) {
+        self.words = packed([u64::from(at), 0, 0], form);
     }
 
     /// True if a bucket or a window holds nothing at `now`, so that forgetting it frees nobody.
-    pub fn is_unused(&self, now: u64) -> bool {
-        if now < self.last {
-            return false;
-        }
-        match self.unpack() {
-            Packed::Whole(State::Bucket(bucket)) => bucket.drained(now).used() == 0,
-            Packed::Whole(State::Windows(windows)) => {
-                let sliding = self.algorithm() == Algorithm::SlidingWindow;
-                let rolled = windows.rolled(self.period_us(), now, sliding);
+    pub fn is_unused(&self, form: Form, now: u64) -> bool {
+        match self.unpack(form) {
+            Packed::Whole(State::Bucket(bucket)) => {
+                now >= bucket.last && bucket.drained(now).used() == 0
+            }
+            Packed::Whole(State::Windows(windows)) if now >= windows.last => {
+                let sliding = form.algorithm == Algorithm::SlidingWindow;
+                let rolled = windows.rolled(form.period_us, now, sliding);
                 rolled.prev == 0 && rolled.cur == 0
             }
             _ => false,
@@ -157,6 +122,34 @@ impl Record {
     }
 }
 
-const fn form(algorithm: Algorithm, period_us: u64) -> u32 {
-    (algorithm as u32) << PERIOD_BITS | (period_us / SECOND_US) as u32
+#[inline]
+fn packed(values: [u64; 3], form: FormId) -> [u64; 3] {
+    let form = u64::from(form);
+    let [first, second, last] = values.map(|value| value.min(MAX));
+    [first | (form & 0x7ff) << 53, second | (form >> 11 & 0x7ff) << 53, last | (form >> 22) << 53]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_one_line_of_the_cache() {
+        assert_eq!(size_of::<Record>(), 64);
+    }
+
+    #[test]
+    fn the_largest_numbers_and_forms_come_back() {
+        let form = Form { limit: 1, algorithm: Algorithm::SlidingWindow, n: 0, period_us: 1 };
+        for id in [0, 1, 0x7ff, 0x800, u32::MAX] {
+            let mut record = Record::new(id, Key::new(b"key"));
+            assert_eq!(record.form(), id);
+            let windows = Windows { prev: MAX, cur: MAX - 1, last: MAX };
+            record.pack(id, &State::Windows(windows));
+            assert_eq!(record.form(), id);
+            assert!(
+                matches!(record.unpack(form), Packed::Whole(State::Windows(back)) if back == windows)
+            );
+        }
+    }
 }
