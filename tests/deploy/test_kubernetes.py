@@ -1,10 +1,12 @@
 """The manifests: they fit together, and hold what Tidegate reads from them."""
 
+import tomllib
 from typing import Any
 
 import pytest
 
 from tests.deploy.files import DEPLOY, DRAIN_LIMIT_S, objects, settings_of
+from tests.docs.pages import ROOT, page
 from tidegate.compiler import compile_policy
 
 OBJECTS = list(objects(DEPLOY / "kubernetes"))
@@ -83,6 +85,15 @@ def test_a_node_has_the_time_to_drain(pod: dict[str, Any], container: dict[str, 
     notice_s = settings_of(container["args"], {}).drain_notice_us / 1_000_000
     assert notice_s > container["readinessProbe"]["periodSeconds"]
     assert pod["spec"]["terminationGracePeriodSeconds"] >= notice_s + DRAIN_LIMIT_S
+
+
+def test_the_image_is_the_version_that_the_page_says_how_to_build(
+    container: dict[str, Any],
+) -> None:
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    image = f"tidegate:{manifest['workspace']['package']['version']}"
+    assert container["image"] == image
+    assert f"-t {image} ." in page("docs/deploy.md").text
 
 
 def test_a_change_of_version_takes_no_node_away_before_another_is_there() -> None:
