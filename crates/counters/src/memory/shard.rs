@@ -4,18 +4,21 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hashbrown::HashTable;
 use smallvec::SmallVec;
 use tidegate_core::Algorithm;
 use tidegate_core::algorithms::State;
 use tidegate_core::algorithms::sliding_log::Log;
 
+use super::forms::{Form, Forms};
+use super::index::{Index, Place};
 use super::record::{Key, Packed, Record};
 
 /// Records are kept in chunks, so that growth copies none of them.
-const CHUNK: usize = 128;
+const CHUNK: usize = 256;
 /// Records that an insert at the cap looks at.
 const LOOKS: usize = 16;
+/// The form of a place that no counter stands in.
+const NOBODY: Form = Form::empty(u32::MAX);
 /// Shared counters of a limit, over all shards.
 pub const FOLDS: usize = 4096;
 
@@ -42,10 +45,10 @@ impl Shared {
         hasher.finish()
     }
 
-    fn hash_of(&self, record: &Record) -> u64 {
-        match &record.key {
-            Key::Folded(number) => self.seeds.hash_one((record.limit, *number, "folded")),
-            key => self.hash(record.limit, key.bytes().unwrap_or_default()),
+    fn hash_of(&self, limit: u32, key: &Key) -> u64 {
+        match key {
+            Key::Folded(number) => self.seeds.hash_one((limit, *number, "folded")),
+            key => self.hash(limit, key.bytes().unwrap_or_default()),
         }
     }
 
@@ -68,13 +71,11 @@ impl Shared {
     }
 }
 
-/// A record's number within its shard.
-pub type Place = u32;
-
 #[derive(Debug, Default)]
 pub struct Shard {
-    index: HashTable<Place>,
+    index: Index,
     chunks: Vec<Vec<Record>>,
+    forms: Forms,
     free: Vec<Place>,
     hand: usize,
     logs: Vec<Option<Box<Log>>>,
@@ -83,10 +84,15 @@ pub struct Shard {
     by_limit: HashMap<u32, usize>,
 }
 
+#[inline]
+fn record(chunks: &[Vec<Record>], place: Place) -> &Record {
+    &chunks[place as usize / CHUNK][place as usize % CHUNK]
+}
+
 impl Shard {
     #[inline]
     fn record(&self, place: Place) -> &Record {
-        &self.chunks[place as usize / CHUNK][place as usize % CHUNK]
+        record(&self.chunks, place)
     }
 
     #[inline]
@@ -94,20 +100,24 @@ impl Shard {
         &mut self.chunks[place as usize / CHUNK][place as usize % CHUNK]
     }
 
+    #[inline]
+    fn form(&self, place: Place) -> Form {
+        self.forms.get(self.record(place).form())
+    }
+
     /// The record of a key.
     #[inline]
     pub fn find(&self, hash: u64, limit: u32, key: &[u8]) -> Option<Place> {
-        let is_it = |place: &Place| {
-            let record = self.record(*place);
-            record.limit == limit && record.key.bytes() == Some(key)
-        };
-        self.index.find(hash, is_it).copied()
+        self.index.find(hash, |place| {
+            let record = self.record(place);
+            record.key.bytes() == Some(key) && self.forms.get(record.form()).limit == limit
+        })
     }
 
     /// The state of a record; a log is moved out until [`Shard::write`] brings it back.
     #[inline]
     pub fn read(&mut self, place: Place) -> State {
-        match self.record(place).unpack() {
+        match self.record(place).unpack(self.form(place)) {
             Packed::Whole(state) => state,
             Packed::LogAt(at) => self.logs[at as usize].take().map_or(State::Absent, State::Log),
         }
@@ -116,22 +126,32 @@ impl Shard {
     /// Puts a state into a record.
     #[inline]
     pub fn write(&mut self, place: Place, algorithm: Algorithm, period_us: u64, state: State) {
-        match state {
-            State::Log(log) => self.write_log(place, period_us, log),
-            state => self.record_mut(place).pack(algorithm, period_us, &state),
+        let last = self.record(place).form();
+        let limit = self.forms.get(last).limit;
+        let (n, period_us) = match &state {
+            State::Bucket(bucket) => (bucket.n, bucket.period_us),
+            State::Absent | State::Windows(_) | State::Log(_) => (0, period_us),
+        };
+        if let State::Log(log) = state {
+            let at = self.log_place(place);
+            self.logs[at as usize] = Some(log);
+            let id = self.forms.id(Form { limit, algorithm, n, period_us }, last);
+            self.record_mut(place).pack_log(id, at);
+        } else {
+            let id = self.forms.id(Form { limit, algorithm, n, period_us }, last);
+            self.record_mut(place).pack(id, &state);
         }
     }
 
-    fn write_log(&mut self, place: Place, period_us: u64, log: Box<Log>) {
-        let at = match self.record(place).unpack() {
-            Packed::LogAt(at) => at,
-            Packed::Whole(_) => self.free_logs.pop().unwrap_or(self.logs.len() as u32),
-        };
-        if at as usize == self.logs.len() {
-            self.logs.push(None);
+    /// Where the log of a record stands, or a new place for it.
+    fn log_place(&mut self, place: Place) -> u32 {
+        if let Packed::LogAt(at) = self.record(place).unpack(self.form(place)) {
+            return at;
         }
-        self.logs[at as usize] = Some(log);
-        self.record_mut(place).pack_log(period_us, at);
+        self.free_logs.pop().unwrap_or_else(|| {
+            self.logs.push(None);
+            self.logs.len() as u32 - 1
+        })
     }
 
     /// A place for a new counter, or none where the store is full of live ones. `pinned` are the
@@ -163,7 +183,8 @@ impl Shard {
         }
         let at = self.chunks.len() - 1;
         let chunk = &mut self.chunks[at];
-        chunk.push(Record::new(0, Key::Folded(0)));
+        let nobody = self.forms.id(NOBODY, 0);
+        chunk.push(Record::new(nobody, Key::Folded(0)));
         (at * CHUNK + chunk.len() - 1) as Place
     }
 
@@ -185,17 +206,19 @@ impl Shard {
     }
 
     fn is_unused(&self, record: &Record, now: u64) -> bool {
-        match record.unpack() {
-            Packed::Whole(_) => record.is_unused(now),
+        let form = self.forms.get(record.form());
+        match record.unpack(form) {
+            Packed::Whole(_) => record.is_unused(form, now),
             Packed::LogAt(at) => self.logs[at as usize]
                 .as_ref()
-                .is_some_and(|log| log.reset(record.period_us(), now) == 0),
+                .is_some_and(|log| log.reset(form.period_us, now) == 0),
         }
     }
 
     /// Gives a reserved place to a key.
     pub fn settle(&mut self, shared: &Shared, place: Place, hash: u64, limit: u32, key: &[u8]) {
-        *self.record_mut(place) = Record::new(limit, Key::new(key));
+        let form = self.forms.id(Form::empty(limit), 0);
+        *self.record_mut(place) = Record::new(form, Key::new(key));
         self.enter(shared, place, hash);
         *self.by_limit.entry(limit).or_default() += 1;
     }
@@ -207,31 +230,34 @@ impl Shard {
     }
 
     fn clear(&mut self, place: Place) {
-        *self.record_mut(place) = Record::new(0, Key::Folded(0));
+        let nobody = self.forms.id(NOBODY, 0);
+        *self.record_mut(place) = Record::new(nobody, Key::Folded(0));
         self.free.push(place);
     }
 
     fn enter(&mut self, shared: &Shared, place: Place, hash: u64) {
-        let chunks = &self.chunks;
-        let rehash = |place: &Place| {
-            shared.hash_of(&chunks[*place as usize / CHUNK][*place as usize % CHUNK])
-        };
-        self.index.insert_unique(hash, place, rehash);
+        let (chunks, forms) = (&self.chunks, &self.forms);
+        self.index.insert(hash, place, |place| {
+            let record = record(chunks, place);
+            shared.hash_of(forms.get(record.form()).limit, &record.key)
+        });
     }
 
     /// Forgets a counter and frees its place.
     pub fn remove(&mut self, shared: &Shared, place: Place) {
-        let hash = shared.hash_of(self.record(place));
-        if let Ok(entry) = self.index.find_entry(hash, |other| *other == place) {
-            entry.remove();
-        }
-        let (limit, is_own) = (self.record(place).limit, self.record(place).key.bytes().is_some());
-        if let Packed::LogAt(at) = self.record(place).unpack() {
+        let (chunks, forms) = (&self.chunks, &self.forms);
+        let hash_of = |place| {
+            let record = record(chunks, place);
+            shared.hash_of(forms.get(record.form()).limit, &record.key)
+        };
+        self.index.remove(hash_of(place), place, hash_of);
+        let form = self.form(place);
+        if let Packed::LogAt(at) = self.record(place).unpack(form) {
             self.logs[at as usize] = None;
             self.free_logs.push(at);
         }
-        if is_own {
-            if let Some(held) = self.by_limit.get_mut(&limit) {
+        if self.record(place).key.bytes().is_some() {
+            if let Some(held) = self.by_limit.get_mut(&form.limit) {
                 *held = held.saturating_sub(1);
             }
             shared.leave_place();
@@ -242,18 +268,20 @@ impl Shard {
     /// The shared counter that stands in for a key.
     pub fn folded(&mut self, shared: &Shared, hash: u64, limit: u32) -> Place {
         let number = (hash as usize % (FOLDS / shared.shards)) as u16;
-        let hash = shared.seeds.hash_one((limit, number, "folded"));
-        let is_it = |place: &Place| {
-            let record = self.record(*place);
-            record.limit == limit && matches!(record.key, Key::Folded(other) if other == number)
-        };
-        if let Some(place) = self.index.find(hash, is_it) {
-            return *place;
-        }
-        let place = self.grow();
-        *self.record_mut(place) = Record::new(limit, Key::Folded(number));
-        self.enter(shared, place, hash);
-        place
+        let key = Key::Folded(number);
+        let hash = shared.hash_of(limit, &key);
+        let found = self.index.find(hash, |place| {
+            let record = self.record(place);
+            matches!(record.key, Key::Folded(other) if other == number)
+                && self.forms.get(record.form()).limit == limit
+        });
+        found.unwrap_or_else(|| {
+            let place = self.grow();
+            let form = self.forms.id(Form::empty(limit), 0);
+            *self.record_mut(place) = Record::new(form, key);
+            self.enter(shared, place, hash);
+            place
+        })
     }
 }
 

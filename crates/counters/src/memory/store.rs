@@ -8,13 +8,17 @@ use tidegate_core::algorithms::Met;
 use tidegate_core::algorithms::State;
 use tidegate_core::{Action, Numbers, Outcome, Plan, Rule, Verdict};
 
-use super::shard::{Pinned, Place, Seeds, Shard, Shared};
+use super::index::Place;
+use super::shard::{Pinned, Seeds, Shard, Shared};
 use crate::Outcomes;
 
 /// Shards of a large store: enough that workers rarely meet.
 const MOST_SHARDS: usize = 64;
 /// Counters that a shard should at least hold.
 const LEAST_PER_SHARD: usize = 1024;
+
+/// Counters that the shards can number, were they filled evenly by half.
+const MOST_COUNTERS: usize = MOST_SHARDS << 23;
 
 /// How large the store may grow.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +61,7 @@ enum Spot {
 impl MemoryStore {
     /// An empty store.
     pub fn new(options: MemoryOptions) -> Self {
-        let cap = options.max_counters.max(1);
+        let cap = options.max_counters.clamp(1, MOST_COUNTERS);
         let count = (cap / LEAST_PER_SHARD).clamp(1, MOST_SHARDS);
         let count = if count.is_power_of_two() { count } else { count.next_power_of_two() / 2 };
         let shared = Shared {
