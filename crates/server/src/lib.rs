@@ -3,6 +3,7 @@
 pub mod access;
 mod decision_id;
 pub mod drain;
+pub mod forward_auth;
 pub mod grpc;
 pub mod headers;
 pub mod http;
@@ -17,6 +18,7 @@ pub mod store;
 pub mod workers;
 
 pub use decision_id::DecisionId;
+pub use forward_auth::{ForwardAuth, ForwardAuthError};
 pub use headers::HeaderProfile;
 pub use node::{Node, Readiness, Reloads};
 pub use pipeline::{Answer, Ask, Refused, WorkerNode};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use crate::access::AdminToken;
+use crate::access::{AdminToken, DoorToken};
 use crate::drain::{self, Drain, DrainHandle};
+use crate::forward_auth::ForwardAuth;
 use crate::grpc::rls::RateLimitDoor;
 use crate::grpc::services::Services;
 use crate::grpc::transport;
@@ -32,6 +33,10 @@ pub struct ServerOptions {
     pub header_profile: HeaderProfile,
     /// Who may reset and refund over the network; none: nobody.
     pub admin_token: Option<String>,
+    /// What every question must carry; none: nothing.
+    pub door_token: Option<String>,
+    /// The doors for proxies.
+    pub forward_auth: Arc<ForwardAuth>,
     /// How long "not ready" is told before connections are asked to leave.
     pub drain_notice: Duration,
     /// How long requests in flight may then take.
@@ -47,6 +52,8 @@ impl Default for ServerOptions {
             max_connections: 10_000,
             header_profile: HeaderProfile::default(),
             admin_token: None,
+            door_token: None,
+            forward_auth: Arc::default(),
             drain_notice: Duration::from_millis(100),
             drain_limit: Duration::from_secs(9),
         }
@@ -141,6 +148,7 @@ impl Server {
 struct Doors {
     node: Arc<Node>,
     rate_limit: Arc<RateLimitDoor>,
+    forward_auth: Arc<ForwardAuth>,
     settings: transport::Settings,
     grpc_stats: Arc<transport::Stats>,
     http_stats: Arc<HttpStats>,
@@ -157,7 +165,12 @@ impl Doors {
         };
         Self {
             node,
-            rate_limit: Arc::new(RateLimitDoor { profile: options.header_profile, admin }),
+            rate_limit: Arc::new(RateLimitDoor {
+                profile: options.header_profile,
+                admin,
+                token: DoorToken::new(options.door_token.as_deref()),
+            }),
+            forward_auth: Arc::clone(&options.forward_auth),
             settings,
             grpc_stats: Arc::default(),
             http_stats: Arc::default(),
@@ -171,6 +184,7 @@ impl Doors {
         let http = HttpDoor {
             node: Rc::clone(&node),
             rate_limit: Arc::clone(&self.rate_limit),
+            forward_auth: Arc::clone(&self.forward_auth),
             stats: Arc::clone(&self.http_stats),
             grpc_stats: Arc::clone(&self.grpc_stats),
             drain: self.drain.clone(),

@@ -23,6 +23,15 @@ pub async fn peek(door: &HttpDoor, request: Request<Incoming>) -> Answered {
     decide(door, request, Form::Peek).await
 }
 
+/// Passes those who hold the token of the doors, if there is one.
+///
+/// # Errors
+/// The answer to others.
+pub fn enter(door: &HttpDoor, headers: &HeaderMap) -> Result<(), Box<Answered>> {
+    let Err(denied) = door.rate_limit.enter(headers) else { return Ok(()) };
+    Err(unauthorized(denied == Denied::Missing, denied.door_advice()))
+}
+
 /// Passes holders of the admin token.
 ///
 /// # Errors
@@ -30,12 +39,16 @@ pub async fn peek(door: &HttpDoor, request: Request<Incoming>) -> Answered {
 pub fn admit(door: &HttpDoor, headers: &HeaderMap, what: &str) -> Result<(), Box<Answered>> {
     let Err(denied) = door.rate_limit.admin.check(headers) else { return Ok(()) };
     let detail = format!("{what}: {}", denied.advice());
-    if denied != Denied::Missing {
-        return Err(Box::new(error(StatusCode::FORBIDDEN, &detail)));
+    Err(unauthorized(denied == Denied::Missing, &detail))
+}
+
+fn unauthorized(is_missing: bool, detail: &str) -> Box<Answered> {
+    if !is_missing {
+        return Box::new(error(StatusCode::FORBIDDEN, detail));
     }
-    let mut response = error(StatusCode::UNAUTHORIZED, &detail);
+    let mut response = error(StatusCode::UNAUTHORIZED, detail);
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    Err(Box::new(response))
+    Box::new(response)
 }
 
 async fn decide(door: &HttpDoor, request: Request<Incoming>, form: Form) -> Answered {

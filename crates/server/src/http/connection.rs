@@ -2,30 +2,30 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
-use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::answer::{Answered, error};
+use super::idle::{Phase, Watched};
 use super::router;
 use crate::drain::Drain;
+use crate::forward_auth::ForwardAuth;
 use crate::grpc::rls::RateLimitDoor;
 use crate::grpc::transport;
 use crate::pipeline::WorkerNode;
 
-/// For a request's head, and for the silence between two requests.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_HEAD: usize = 64 << 10;
 
 /// What the HTTP door serves with on one worker's thread.
@@ -35,6 +35,8 @@ pub struct HttpDoor {
     pub node: Rc<WorkerNode>,
     /// What both doors answer by: headers, the admin token.
     pub rate_limit: Arc<RateLimitDoor>,
+    /// The doors for proxies.
+    pub forward_auth: Arc<ForwardAuth>,
     /// Totals of this door, over all workers.
     pub stats: Arc<HttpStats>,
     /// Totals of the gRPC door, for the metrics page.
@@ -68,14 +70,21 @@ impl HttpDoor {
     pub async fn serve(self: Rc<Self>, socket: TcpStream) {
         self.stats.opened.fetch_add(1, Ordering::Relaxed);
         let _open = Open(Arc::clone(&self.stats));
-        let door = Rc::clone(&self);
+        let peer = socket.peer_addr().ok().map(|peer| peer.ip());
+        let (door, phase) = (Rc::clone(&self), Phase::new());
+        let socket = Watched::new(socket, phase.clone());
         let service = service_fn(move |request| {
-            let door = Rc::clone(&door);
-            async move { Ok::<_, Infallible>(door.answer(request).await) }
+            let (door, phase) = (Rc::clone(&door), phase.clone());
+            async move {
+                phase.answers();
+                let answer = door.answer(peer, request).await;
+                phase.is_idle();
+                Ok::<_, Infallible>(answer)
+            }
         });
         let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
+            // The socket watches its own times: hyper knows one for heads and silence alike.
+            .header_read_timeout(None)
             .max_header_size(MAX_HEAD)
             .serve_connection(TokioIo::new(socket), service);
         let mut connection = pin!(connection);
@@ -90,8 +99,8 @@ impl HttpDoor {
     }
 
     /// A panic costs one request, not the connection.
-    async fn answer(&self, request: Request<Incoming>) -> Answered {
-        let mut answer = pin!(router::route(self, request));
+    async fn answer(&self, peer: Option<IpAddr>, request: Request<Incoming>) -> Answered {
+        let mut answer = pin!(router::route(self, peer, request));
         poll_fn(|cx| {
             let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)));
             polled.unwrap_or_else(|_| {

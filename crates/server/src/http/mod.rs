@@ -1,10 +1,12 @@
-//! The HTTP door: decisions as JSON, probes, metrics.
+//! The HTTP door: decisions as JSON, answers to proxies, probes, metrics.
 
 mod answer;
 mod body;
 mod check;
 mod connection;
 mod document;
+mod forward_auth;
+mod idle;
 mod metrics;
 mod probes;
 mod question;

@@ -1,39 +1,51 @@
 //! From method and path to what answers.
 
+use std::net::IpAddr;
+
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 
 use super::answer::{Answered, error};
+use super::check::enter;
 use super::connection::HttpDoor;
 use super::suggest::nearest;
-use super::{check, metrics, probes, reset};
+use super::{check, forward_auth, metrics, probes, reset};
 
 #[derive(Clone, Copy)]
 enum Route {
     Check,
     Peek,
     Reset,
+    ForwardAuth,
     Health,
     Ready,
     Metrics,
 }
 
-const ROUTES: [(&str, Route); 6] = [
+const ROUTES: [(&str, Route); 7] = [
     ("/v1/check", Route::Check),
     ("/v1/peek", Route::Peek),
     ("/v1/reset", Route::Reset),
+    (forward_auth::PREFIX, Route::ForwardAuth),
     ("/healthz", Route::Health),
     ("/readyz", Route::Ready),
     ("/metrics", Route::Metrics),
 ];
 
 /// Answers a request.
-pub async fn route(door: &HttpDoor, request: Request<Incoming>) -> Answered {
+pub async fn route(
+    door: &HttpDoor,
+    peer: Option<IpAddr>,
+    request: Request<Incoming>,
+) -> Answered {
     let path = request.uri().path();
-    let Some((_, route)) = ROUTES.iter().find(|(known, _)| *known == path) else {
-        return unknown(path);
-    };
+    let Some(route) = route_of(path) else { return unknown(path) };
+    if !route.is_open()
+        && let Err(response) = enter(door, request.headers())
+    {
+        return *response;
+    }
     let is_post = request.method() == Method::POST;
     let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
     match route {
@@ -42,9 +54,22 @@ pub async fn route(door: &HttpDoor, request: Request<Incoming>) -> Answered {
         Route::Check => check::check(door, request).await,
         Route::Peek => check::peek(door, request).await,
         Route::Reset => reset::reset(door, request).await,
+        Route::ForwardAuth => forward_auth::answer(door, peer, request).await,
         Route::Health => probes::health(),
         Route::Ready => probes::ready(door.node.node()),
         Route::Metrics => metrics::page(door),
+    }
+}
+
+fn route_of(path: &str) -> Option<Route> {
+    let exact = ROUTES.iter().find(|(known, _)| *known == path).map(|(_, route)| *route);
+    exact.or_else(|| forward_auth::suffix(path).map(|_| Route::ForwardAuth))
+}
+
+impl Route {
+    /// Whether anybody may ask: those who probe a node know no token.
+    const fn is_open(self) -> bool {
+        matches!(self, Self::Health | Self::Ready)
     }
 }
 

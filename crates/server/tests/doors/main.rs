@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says so by failing")]
 
 mod access;
+mod forward_auth;
 mod grpc_client;
 mod health;
 mod http_answers;
@@ -11,6 +12,7 @@ mod http_questions;
 mod keys;
 mod lifecycle;
 mod node;
+mod profiles;
 mod rls_answers;
 mod rls_requests;
 mod store_down;

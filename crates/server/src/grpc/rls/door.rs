@@ -9,7 +9,7 @@ use tidegate_core::{Descriptor, Verb};
 use super::request::{RateLimitDescriptor, RateLimitRequest};
 use super::response::encode;
 use super::units::LARGEST_UNIT;
-use crate::access::AdminToken;
+use crate::access::{AdminToken, Denied, DoorToken};
 use crate::grpc::transport::{Code, Message, Status};
 use crate::headers::HeaderProfile;
 use crate::node::Node;
@@ -26,6 +26,19 @@ pub struct RateLimitDoor {
     pub profile: HeaderProfile,
     /// Who may give back.
     pub admin: AdminToken,
+    /// Who may ask.
+    pub token: DoorToken,
+}
+
+impl RateLimitDoor {
+    /// Passes those who may ask.
+    ///
+    /// # Errors
+    /// Why not.
+    #[inline]
+    pub fn enter(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        self.token.check(headers, &self.admin)
+    }
 }
 
 /// Answers at once, on a store that can.
@@ -66,6 +79,8 @@ fn decode<'a>(
     message: &'a [u8],
     metadata: &HeaderMap,
 ) -> Result<RateLimitRequest<'a>, Status> {
+    door.enter(metadata)
+        .map_err(|denied| Status::new(Code::Unauthenticated, denied.door_advice()))?;
     let request = RateLimitRequest::decode(message)
         .map_err(|_| Status::internal("the message is no RateLimitRequest"))?;
     if request.domain.is_empty() {

@@ -10,13 +10,12 @@ use super::units::unit_of;
 use crate::decision_id::DecisionId;
 use crate::grpc::transport::{Message, MessageBuilder};
 use crate::grpc::wire::{put_bytes, put_message, put_number};
-use crate::headers::{self, HeaderProfile, is_known};
+use crate::headers::{self, HeaderProfile, is_known, seconds_until_more};
 use crate::pipeline::Answer;
 use crate::problem;
 
 const OK: u64 = 1;
 const OVER_LIMIT: u64 = 2;
-const SECOND_US: u64 = 1_000_000;
 const LONGEST_NAME: usize = 256;
 
 /// Encodes the answer to a request of so many descriptors.
@@ -66,11 +65,7 @@ fn put_status(status: &mut BytesMut, answer: &Answer<'_, '_>, report: &LimitRepo
     put_message(status, 2, |limit| put_limit(limit, report));
     put_number(status, 3, clamp(report.remaining));
     // Whole seconds, because Envoy cuts fractions; at least 1 after a denial.
-    let seconds = match report.wait_us.filter(|_| report.denies()) {
-        Some(wait_us) => wait_us.div_ceil(SECOND_US).max(1),
-        None => report.reset_us.div_ceil(SECOND_US),
-    };
-    put_message(status, 4, |duration| put_number(duration, 1, seconds));
+    put_message(status, 4, |duration| put_number(duration, 1, seconds_until_more(report)));
 }
 
 #[inline]

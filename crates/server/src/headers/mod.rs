@@ -1,0 +1,11 @@
+//! What a client is told beside the answer: where it stands, and when to come back.
+
+mod draft03;
+mod fields;
+mod ietf;
+mod profile;
+mod text;
+
+pub use fields::{each, is_known, retry_after_s, seconds_until_more};
+pub use profile::HeaderProfile;
+pub use text::visible;
