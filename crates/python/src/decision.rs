@@ -34,6 +34,10 @@ pub struct Decision {
 }
 
 impl Decision {
+    fn id(&self) -> &DecisionId {
+        self.id.get_or_init(|| DecisionId::new(self.decided_us))
+    }
+
     /// Keeps what was concluded.
     #[inline]
     pub fn new(
@@ -127,7 +131,7 @@ impl Decision {
     /// Names this decision in logs.
     #[getter]
     fn decision_id(&self) -> &str {
-        self.id.get_or_init(|| DecisionId::new(self.decided_us)).as_str()
+        self.id().as_str()
     }
 
     /// The revision of the policy that decided.
@@ -182,7 +186,7 @@ impl Decision {
             limits: self.rows.iter().map(|row| row.said(&self.rules)).collect(),
         };
         let (plan, revision, now_us) = (&Plan::default(), self.revision(), self.decided_us);
-        let answer = Answer { decision, plan, revision, now_us };
+        let answer = Answer::new(decision, plan, revision, now_us).with_id(*self.id());
         let mut failed = Ok(());
         headers::each(server::profile(profile)?, &answer, |name, value| {
             let put = || told.set_item(name, String::from_utf8_lossy(value));

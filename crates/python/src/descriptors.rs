@@ -58,6 +58,12 @@ impl<'py> Descriptors<'py> {
 
     /// Plans them against a domain.
     pub fn plan<'r>(&self, domain: &'r Domain, verb: Verb, now_us: u64) -> PyResult<Plan<'r>> {
+        self.ask(verb, |descriptors| Plan::new(domain, descriptors, now_us))?
+            .map_err(|error| errors::request(&error))
+    }
+
+    /// Hands them over as the engine takes them, with what was said of the cost.
+    pub fn ask<T>(&self, verb: Verb, ask: impl FnOnce(&[Descriptor<'_>]) -> T) -> PyResult<T> {
         let kinds: PyResult<SmallVec<[(Bytes<'_>, u64); 2]>> =
             self.costs.iter().map(|(kind, cost)| Ok((text(kind)?, cost.0))).collect();
         let kinds = kinds?;
@@ -66,7 +72,7 @@ impl<'py> Descriptors<'py> {
         if costs.is_empty() {
             costs.push((REQUESTS, self.cost.0));
         }
-        self.plan_costs(domain, &costs, verb, now_us)
+        self.ask_costs(&costs, verb, ask)
     }
 
     /// Plans a look at every kind of cost: what a reset must reach.
@@ -77,22 +83,22 @@ impl<'py> Descriptors<'py> {
                 costs.push((&rule.counts, 1));
             }
         }
-        self.plan_costs(domain, &costs, Verb::Peek, now_us)
+        self.ask_costs(&costs, Verb::Peek, |descriptors| Plan::new(domain, descriptors, now_us))?
+            .map_err(|error| errors::request(&error))
     }
 
-    fn plan_costs<'r>(
+    fn ask_costs<T>(
         &self,
-        domain: &'r Domain,
         costs: &[(&[u8], u64)],
         verb: Verb,
-        now_us: u64,
-    ) -> PyResult<Plan<'r>> {
+        ask: impl FnOnce(&[Descriptor<'_>]) -> T,
+    ) -> PyResult<T> {
         let entries: PyResult<SmallVec<[Entries<'_>; 2]>> = self.each.iter().map(texts).collect();
         let entries = entries?;
         let slices: SmallVec<[Slices<'_>; 2]> = entries.iter().map(slices).collect();
         let descriptors: SmallVec<[Descriptor<'_>; 2]> =
             slices.iter().map(|entries| Descriptor { entries, costs, verb }).collect();
-        Plan::new(domain, &descriptors, now_us).map_err(|error| errors::request(&error))
+        Ok(ask(&descriptors))
     }
 }
 

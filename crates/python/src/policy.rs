@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use pyo3::prelude::*;
 use tidegate_core::{Action, Verb};
+use tidegate_server::explain::put_explanation;
 
 use crate::asked::Asked;
 use crate::decision::Decision;
@@ -66,6 +67,28 @@ impl Policy {
         guarded(|| match descriptors.cast::<Decision>() {
             Ok(decision) => self.give_back(py, decision.get()),
             Err(_) => self.ask(py, descriptors, cost, Verb::Refund),
+        })
+    }
+
+    /// What would apply to a request and why, and why the nearest other limits do not, as JSON.
+    /// Takes nothing.
+    #[pyo3(signature = (descriptors, cost=None))]
+    fn explain_json<'py>(
+        &self,
+        py: Python<'py>,
+        descriptors: &Bound<'py, PyAny>,
+        cost: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<String> {
+        guarded(|| {
+            let rules = self.rules.load_full();
+            let now_us = self.shared.now_us(py)?;
+            let (name, domain) = (self.domain.as_bytes(), Some(&rules.domain));
+            let mut out = Vec::new();
+            let read = Descriptors::read(descriptors, cost)?;
+            read.ask(Verb::Peek, |descriptors| {
+                put_explanation(&mut out, &rules.revision, name, domain, descriptors, now_us);
+            })?;
+            Ok(String::from_utf8_lossy(&out).into_owned())
         })
     }
 

@@ -31,6 +31,18 @@ impl DecisionId {
         Self(text)
     }
 
+    /// Reads an id; letters may be of either case.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let mut id: [u8; LEN] = text.try_into().ok()?;
+        id.make_ascii_uppercase();
+        id.iter().all(|digit| DIGITS.contains(digit)).then_some(Self(id))
+    }
+
+    /// The 26 characters, as bytes.
+    pub const fn as_bytes(&self) -> &[u8; LEN] {
+        &self.0
+    }
+
     /// The 26 characters.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
@@ -75,5 +87,15 @@ mod tests {
         assert_eq!(early.as_str()[..10], same.as_str()[..10]);
         assert!(early.as_str() < late.as_str());
         assert!(early.as_str().starts_with("01K"));
+    }
+
+    #[test]
+    fn an_id_reads_back_in_either_case() {
+        let id = DecisionId::new(1_764_554_400_000_000);
+        assert_eq!(DecisionId::parse(id.as_bytes()), Some(id));
+        assert_eq!(DecisionId::parse(id.as_str().to_lowercase().as_bytes()), Some(id));
+        for bad in ["", "01K", "01KBAAAAAAAAAAAAAAAAAAAAAU", "01KBAAAAAAAAAAAAAAAAAAAAAA0"] {
+            assert_eq!(DecisionId::parse(bad.as_bytes()), None, "{bad}");
+        }
     }
 }

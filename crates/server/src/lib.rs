@@ -3,18 +3,21 @@
 pub mod access;
 mod decision_id;
 pub mod drain;
+pub mod explain;
 pub mod forward_auth;
 pub mod grpc;
 pub mod headers;
 pub mod http;
 mod join;
 pub mod json;
+pub mod listen;
 pub mod metrics;
 pub mod node;
 pub mod pipeline;
 pub mod problem;
 pub mod server;
 pub mod store;
+pub mod tls;
 pub mod workers;
 
 pub use decision_id::DecisionId;

@@ -10,8 +10,12 @@ use tidegate_core::{Identities, RuleSet, SnapshotError};
 use tidegate_counters::Clock;
 use tokio::sync::watch;
 
+use crate::explain::Ring;
 use crate::metrics::Metrics;
 use crate::store::Store;
+
+/// Denials that a node keeps unless told otherwise.
+pub const DENIALS_KEPT: usize = 4096;
 
 /// Requests wait for the store for a few milliseconds, so none outlives this.
 const LONGEST_REQUEST_MS: u32 = 50;
@@ -24,6 +28,7 @@ pub struct Node {
     pub(crate) store: Store,
     pub(crate) clock: Arc<Clock>,
     pub(crate) metrics: Metrics,
+    pub(crate) denials: Ring,
     // Guards the numbers of limits, and makes loads follow one another.
     identities: Mutex<Identities>,
     // Guards what is said about reloads.
@@ -79,10 +84,18 @@ impl Node {
             store,
             clock,
             metrics: Metrics::default(),
+            denials: Ring::new(DENIALS_KEPT),
             identities: Mutex::default(),
             reloads: Mutex::default(),
             is_ready: watch::Sender::new(Readiness::default()),
         }
+    }
+
+    /// Keeps so many of the last denials in place of [`DENIALS_KEPT`]; each takes 1 KiB at most.
+    #[must_use]
+    pub fn keeping_denials(mut self, places: usize) -> Self {
+        self.denials = Ring::new(places);
+        self
     }
 
     /// Puts a compiled snapshot in force and returns its revision. Requests under way finish
@@ -157,6 +170,11 @@ impl Node {
     /// The clock of this node.
     pub fn clock(&self) -> &Arc<Clock> {
         &self.clock
+    }
+
+    /// The last denials.
+    pub const fn denials(&self) -> &Ring {
+        &self.denials
     }
 
     /// What was counted about decisions.

@@ -4,6 +4,7 @@
 //! what leaves. On the memory store nothing is allocated in between, because everything borrows:
 //! the plan from the policy, the answer from both.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arc_swap::Guard;
@@ -12,6 +13,7 @@ use tidegate_core::{Decision, Descriptor, Domain, Plan, RequestError, RuleSet, V
 use tidegate_counters::Outcomes;
 
 use crate::decision_id::DecisionId;
+use crate::explain::{pack, put_explanation};
 use crate::join::join;
 use crate::node::Node;
 use crate::store::{Store, StoreFailure, Way};
@@ -39,13 +41,34 @@ pub struct Answer<'p, 'r> {
     pub revision: &'r str,
     /// When it was decided, unix microseconds.
     pub now_us: u64,
+    id: Cell<Option<DecisionId>>,
 }
 
-impl Answer<'_, '_> {
-    /// A new id for this decision. Made where it is told, so that an answer that does not tell
-    /// it does not pay for it; tell the same one everywhere.
+impl<'p, 'r> Answer<'p, 'r> {
+    /// What was decided, and by what.
+    #[inline]
+    pub const fn new(
+        decision: Decision<'r>,
+        plan: &'p Plan<'r>,
+        revision: &'r str,
+        now_us: u64,
+    ) -> Self {
+        Self { decision, plan, revision, now_us, id: Cell::new(None) }
+    }
+
+    /// The same, under an id that was told before.
+    #[must_use]
+    pub fn with_id(self, id: DecisionId) -> Self {
+        self.id.set(Some(id));
+        self
+    }
+
+    /// The id of this decision, everywhere the same. Made where it is first told, so that an
+    /// answer that does not tell it does not pay for it.
     pub fn id(&self) -> DecisionId {
-        DecisionId::new(self.now_us)
+        let id = self.id.get().unwrap_or_else(|| DecisionId::new(self.now_us));
+        self.id.set(Some(id));
+        id
     }
 }
 
@@ -96,7 +119,19 @@ impl Node {
         let policy = self.policy.load();
         let planned = self.plan(in_force(&policy)?, ask)?;
         let outcomes = memory.decide(&planned.plan, planned.now_us);
-        Ok(self.conclude(&planned, Ok(&outcomes), say))
+        Ok(self.conclude(ask, &planned, Ok(&outcomes), say))
+    }
+
+    /// What would apply to a request and why, as a JSON document; none without a policy. Takes
+    /// nothing and asks no store.
+    pub fn explain(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
+        let policy = self.policy.load();
+        let rules = policy.as_deref()?;
+        let (domain, now_us) = (rules.domain(ask.domain), self.clock.now_us());
+        let mut out = Vec::with_capacity(1024);
+        let (revision, descriptors) = (&rules.revision, ask.descriptors);
+        put_explanation(&mut out, revision, ask.domain, domain, descriptors, now_us);
+        Some(out)
     }
 
     /// Matches. A domain that no policy names has no limits: everything passes, as in the
@@ -112,10 +147,11 @@ impl Node {
         Ok(Planned { rules, domain, plan, now_us })
     }
 
-    /// Words the answer and counts it.
+    /// Words the answer, counts it, and keeps a denial for whoever asks why.
     #[inline]
     fn conclude<T>(
         &self,
+        ask: &Ask<'_>,
         planned: &Planned<'_>,
         outcomes: Result<&Outcomes, StoreFailure>,
         say: impl FnOnce(&Answer<'_, '_>) -> T,
@@ -126,7 +162,11 @@ impl Node {
         if let Err(failure) = outcomes {
             self.metrics.record_store_failure(failure);
         }
-        say(&Answer { decision, plan, revision: &rules.revision, now_us: *now_us })
+        let answer = Answer::new(decision, plan, &rules.revision, *now_us);
+        if !answer.decision.allowed {
+            self.denials.keep(|record| pack(record, ask, &answer));
+        }
+        say(&answer)
     }
 }
 
@@ -163,7 +203,8 @@ impl WorkerNode {
         let policy = Guard::from_inner(self.node.policy.load_full());
         let planned = self.node.plan(in_force(&policy)?, ask)?;
         let outcomes = self.count(&planned).await;
-        Ok(self.node.conclude(&planned, outcomes.as_ref().map_err(|failure| *failure), say))
+        let outcomes = outcomes.as_ref().map_err(|failure| *failure);
+        Ok(self.node.conclude(ask, &planned, outcomes, say))
     }
 
     /// Decides many one after another, each for itself: later ones see what earlier ones took.
@@ -182,12 +223,12 @@ impl WorkerNode {
         // Asked in order within one turn, and the store keeps the order of arrival.
         let counted = join(planned.iter().flatten().map(|planned| self.count(planned))).await;
         let mut counted = counted.into_iter();
-        for planned in &planned {
+        for (ask, planned) in asks.iter().zip(&planned) {
             match planned {
                 Ok(planned) => {
                     let outcomes = counted.next().unwrap_or(Err(StoreFailure("lost")));
                     let outcomes = outcomes.as_ref().map_err(|failure| *failure);
-                    self.node.conclude(planned, outcomes, |answer| say(Ok(answer)));
+                    self.node.conclude(ask, planned, outcomes, |answer| say(Ok(answer)));
                 }
                 Err(problem) => say(Err(problem.clone())),
             }

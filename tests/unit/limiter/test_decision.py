@@ -94,7 +94,8 @@ def test_headers_are_those_of_the_profile() -> None:
         "x-ratelimit-resource": "posts",
     }
     assert allowed.headers() == told
-    assert denied.headers("github") == {**told, "retry-after": "12"}
+    named = {"x-tidegate-decision-id": denied.decision_id}
+    assert denied.headers("github") == {**told, "retry-after": "12", **named}
     assert denied.headers("off") == {"retry-after": "12"}
 
 

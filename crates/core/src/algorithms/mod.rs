@@ -27,6 +27,18 @@ pub enum Algorithm {
     SlidingLog = 3,
 }
 
+impl Algorithm {
+    /// The word for it in policy files.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TokenBucket => "token_bucket",
+            Self::FixedWindow => "fixed_window",
+            Self::SlidingWindow => "sliding_window",
+            Self::SlidingLog => "sliding_log",
+        }
+    }
+}
+
 /// The numbers of a limit: `n` requests per `period_us` microseconds, `burst` at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(deny_unknown_fields)]

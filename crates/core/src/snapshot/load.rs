@@ -82,6 +82,7 @@ fn domain(doc: DomainDoc, identities: &mut Identities) -> Result<Domain, Snapsho
         return Err(wrong("more than 65,535 different descriptor keys".into()));
     }
     let mut plans = Vec::with_capacity(doc.plans.len());
+    let mut plan_names = Vec::with_capacity(doc.plans.len());
     for plan in doc.plans {
         let mut by_rule = FastMap::default();
         for (row, numbers) in plan.numbers {
@@ -91,6 +92,7 @@ fn domain(doc: DomainDoc, identities: &mut Identities) -> Result<Domain, Snapsho
             by_rule.insert(row, checked(numbers, rule.algorithm).map_err(&wrong)?);
         }
         plans.push(by_rule);
+        plan_names.push(plan.name.into());
     }
     let mut tenants = FastMap::default();
     tenants.reserve(doc.tenants.len());
@@ -100,7 +102,7 @@ fn domain(doc: DomainDoc, identities: &mut Identities) -> Result<Domain, Snapsho
         tenants.insert(Box::from(id.as_bytes()), tenant);
     }
     let index = Index::build(&rules, keys.known.len());
-    Ok(Domain { name, rules, keys: keys.known, index, plans, tenants })
+    Ok(Domain { name, rules, keys: keys.known, index, plans, plan_names, tenants })
 }
 
 fn rule(

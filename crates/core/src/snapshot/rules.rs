@@ -54,6 +54,8 @@ pub struct Domain {
     pub(crate) index: Index,
     /// For each plan the numbers of the rules that it names; `None` is unlimited.
     pub(crate) plans: Vec<FastMap<u32, Option<Numbers>>>,
+    /// Their names, in the same order.
+    pub(crate) plan_names: Vec<Box<str>>,
     pub(crate) tenants: FastMap<Box<[u8]>, Tenant>,
 }
 
@@ -157,7 +159,7 @@ pub enum Pattern {
 
 impl Pattern {
     #[inline]
-    fn matches(&self, value: &[u8]) -> bool {
+    pub(crate) fn matches(&self, value: &[u8]) -> bool {
         match self {
             Self::Exact(text) => **text == *value,
             Self::Prefix(text) => value.starts_with(text),
@@ -172,6 +174,16 @@ fn address(value: &[u8]) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
+impl Tenant {
+    /// The exception for a rule that holds at a time: they stand with the latest start first.
+    #[inline]
+    pub(crate) fn in_force(&self, rule: &Rule, now: u64) -> Option<&Override> {
+        let now = now as i64;
+        let mut overrides = self.overrides.iter();
+        overrides.find(|row| row.rule == rule.row && row.from_us <= now && now < row.until_us)
+    }
+}
+
 impl Domain {
     /// The numbers of a rule for a tenant at a time: the override in force with the latest start,
     /// else the plan's, else the rule's own. `None` is unlimited.
@@ -180,11 +192,7 @@ impl Domain {
         let Some(tenant) = tenant.and_then(|tenant| self.tenants.get(tenant)) else {
             return rule.numbers;
         };
-        let now = now as i64;
-        let mut overrides = tenant.overrides.iter();
-        let in_force =
-            overrides.find(|row| row.rule == rule.row && row.from_us <= now && now < row.until_us);
-        if let Some(row) = in_force {
+        if let Some(row) = tenant.in_force(rule, now) {
             return row.numbers;
         }
         let plan = tenant.plan.map(|plan| &self.plans[plan as usize]);

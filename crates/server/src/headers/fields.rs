@@ -26,6 +26,9 @@ pub fn each(
     if let Some(seconds) = retry_after_s(answer) {
         put("retry-after", itoa::Buffer::new().format(seconds).as_bytes());
     }
+    if !answer.decision.allowed && profile != HeaderProfile::Off {
+        put("x-tidegate-decision-id", answer.id().as_bytes());
+    }
 }
 
 #[inline]

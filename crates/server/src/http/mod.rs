@@ -4,6 +4,7 @@ mod answer;
 mod body;
 mod check;
 mod connection;
+mod decisions;
 mod document;
 mod forward_auth;
 mod idle;

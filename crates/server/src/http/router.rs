@@ -10,7 +10,7 @@ use super::answer::{Answered, error};
 use super::check::enter;
 use super::connection::HttpDoor;
 use super::suggest::nearest;
-use super::{check, forward_auth, metrics, probes, reset};
+use super::{check, decisions, forward_auth, metrics, probes, reset};
 
 #[derive(Clone, Copy)]
 enum Route {
@@ -18,27 +18,27 @@ enum Route {
     Peek,
     Reset,
     ForwardAuth,
+    Explain,
+    Decision,
     Health,
     Ready,
     Metrics,
 }
 
-const ROUTES: [(&str, Route); 7] = [
+const ROUTES: [(&str, Route); 9] = [
     ("/v1/check", Route::Check),
     ("/v1/peek", Route::Peek),
     ("/v1/reset", Route::Reset),
     (forward_auth::PREFIX, Route::ForwardAuth),
+    ("/v1/explain", Route::Explain),
+    (decisions::PATH, Route::Decision),
     ("/healthz", Route::Health),
     ("/readyz", Route::Ready),
     ("/metrics", Route::Metrics),
 ];
 
 /// Answers a request.
-pub async fn route(
-    door: &HttpDoor,
-    peer: Option<IpAddr>,
-    request: Request<Incoming>,
-) -> Answered {
+pub async fn route(door: &HttpDoor, peer: Option<IpAddr>, request: Request<Incoming>) -> Answered {
     let path = request.uri().path();
     let Some(route) = route_of(path) else { return unknown(path) };
     if !route.is_open()
@@ -49,12 +49,18 @@ pub async fn route(
     let is_post = request.method() == Method::POST;
     let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
     match route {
-        Route::Check | Route::Peek | Route::Reset if !is_post => wrong_method("POST"),
-        Route::Health | Route::Ready | Route::Metrics if !is_get => wrong_method("GET, HEAD"),
+        Route::Check | Route::Peek | Route::Reset | Route::Explain if !is_post => {
+            wrong_method("POST")
+        }
+        Route::Decision | Route::Health | Route::Ready | Route::Metrics if !is_get => {
+            wrong_method("GET, HEAD")
+        }
         Route::Check => check::check(door, request).await,
         Route::Peek => check::peek(door, request).await,
         Route::Reset => reset::reset(door, request).await,
         Route::ForwardAuth => forward_auth::answer(door, peer, request).await,
+        Route::Explain => decisions::explain(door, request).await,
+        Route::Decision => decisions::decision(door, &request),
         Route::Health => probes::health(),
         Route::Ready => probes::ready(door.node.node()),
         Route::Metrics => metrics::page(door),
@@ -63,7 +69,9 @@ pub async fn route(
 
 fn route_of(path: &str) -> Option<Route> {
     let exact = ROUTES.iter().find(|(known, _)| *known == path).map(|(_, route)| *route);
-    exact.or_else(|| forward_auth::suffix(path).map(|_| Route::ForwardAuth))
+    exact
+        .or_else(|| forward_auth::suffix(path).map(|_| Route::ForwardAuth))
+        .or_else(|| path.starts_with(decisions::PATH).then_some(Route::Decision))
 }
 
 impl Route {

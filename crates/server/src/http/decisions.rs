@@ -1,0 +1,96 @@
+//! `GET /v1/decisions/ID`: why a request was denied. `POST /v1/explain`: what would apply to one.
+//! Both show what tenants send and what the policy says, so they need the admin token where the
+//! server has one.
+
+use hyper::body::Incoming;
+use hyper::{HeaderMap, Request, StatusCode};
+
+use super::answer::{Answered, error, json, refused};
+use super::body;
+use super::check::admit;
+use super::connection::HttpDoor;
+use super::document::Json;
+use super::question::{Form, Questions, questions};
+use crate::access::Denied;
+use crate::decision_id::DecisionId;
+use crate::explain::{Ring, put_kept, when_kept};
+use crate::pipeline::Refused;
+
+/// The path up to the id.
+pub const PATH: &str = "/v1/decisions/";
+
+/// Tells of a kept denial.
+pub fn decision<T>(door: &HttpDoor, request: &Request<T>) -> Answered {
+    if let Err(response) = admit_if_closed(door, request.headers()) {
+        return *response;
+    }
+    let id = request.uri().path().strip_prefix(PATH).unwrap_or_default();
+    let Some(id) = DecisionId::parse(id.as_bytes()) else {
+        let detail = "this is no decision id: it has 26 letters and digits, as in an answer's \
+                      decision_id";
+        return error(StatusCode::NOT_FOUND, detail);
+    };
+    let denials = door.node.node().denials();
+    match denials.find(&id) {
+        Some(record) => {
+            let mut out = Vec::with_capacity(1024);
+            put_kept(&mut out, &record);
+            json(StatusCode::OK, out)
+        }
+        None => error(StatusCode::NOT_FOUND, &unknown(denials, &id)),
+    }
+}
+
+fn unknown(denials: &Ring, id: &DecisionId) -> String {
+    let places = denials.capacity();
+    let reach = match denials.oldest() {
+        None if places == 0 => "it keeps no denials: start it with --denials-kept".to_owned(),
+        None => "it has denied nothing since it started".to_owned(),
+        Some(record) => {
+            format!(
+                "it keeps its last {places} denials, which reach back to {}",
+                when_kept(&record)
+            )
+        }
+    };
+    format!(
+        "no decision {id} on this node; {reach}. What was allowed is not kept, and each node keeps \
+         its own: ask the one that answered"
+    )
+}
+
+/// Explains what would apply to a request; takes nothing.
+pub async fn explain(door: &HttpDoor, request: Request<Incoming>) -> Answered {
+    let (head, body) = request.into_parts();
+    if let Err(response) = admit_if_closed(door, &head.headers) {
+        return *response;
+    }
+    let document = match body::read(&head.headers, body).await {
+        Ok(document) => document,
+        Err(response) => return *response,
+    };
+    let document = match Json::parse(&document) {
+        Ok(document) => document,
+        Err(detail) => return error(StatusCode::BAD_REQUEST, &detail),
+    };
+    let question = match questions(&document, Form::Peek) {
+        Ok(Questions::One(question)) => question,
+        Ok(Questions::Many(_)) => {
+            return error(StatusCode::BAD_REQUEST, "checks: explain takes one request at a time");
+        }
+        Err(detail) => return error(StatusCode::BAD_REQUEST, &detail),
+    };
+    let descriptors = question.descriptors();
+    let Some(explained) = door.node.node().explain(&question.ask(&descriptors)) else {
+        return refused(&Refused::NotReady);
+    };
+    json(StatusCode::OK, explained)
+}
+
+/// Passes everybody where there is no admin token.
+fn admit_if_closed(door: &HttpDoor, headers: &HeaderMap) -> Result<(), Box<Answered>> {
+    match door.rate_limit.admin.check(headers) {
+        Err(Denied::Disabled) => Ok(()),
+        _ => admit(door, headers, "explanations need the admin token"),
+    }
+}
