@@ -1,7 +1,7 @@
 //! The service: the native server, started and stopped from Python. No Python runs on its
 //! threads.
 
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,22 +38,13 @@ pub struct ServiceOptions {
     /// Microseconds for which "not ready" is told before connections are asked to leave; None:
     /// as long as the doors think right.
     drain_notice_us: Option<u64>,
-    /// Certificate file of both doors; None: no TLS.
-    tls_cert: Option<String>,
-    /// Its key.
-    tls_key: Option<String>,
-    /// Certificates of the authorities of clients; None: clients need no certificate.
-    tls_client_ca: Option<String>,
-    /// URIs of the clients that may come; None: all that an authority signed.
-    tls_client_uris: Option<Vec<String>>,
 }
 
 #[pymethods]
 impl ServiceOptions {
     #[new]
     #[pyo3(signature = (*, http, grpc, workers, max_counters, store, prefix, deadline_us, headers,
-        max_connections=None, drain_notice_us=None, tls_cert=None, tls_key=None,
-        tls_client_ca=None, tls_client_uris=None))]
+        max_connections=None, drain_notice_us=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     const fn new(
         http: String,
@@ -66,10 +57,6 @@ impl ServiceOptions {
         headers: String,
         max_connections: Option<usize>,
         drain_notice_us: Option<u64>,
-        tls_cert: Option<String>,
-        tls_key: Option<String>,
-        tls_client_ca: Option<String>,
-        tls_client_uris: Option<Vec<String>>,
     ) -> Self {
         Self {
             http,
@@ -82,37 +69,7 @@ impl ServiceOptions {
             headers,
             max_connections,
             drain_notice_us,
-            tls_cert,
-            tls_key,
-            tls_client_ca,
-            tls_client_uris,
         }
-    }
-}
-
-impl ServiceOptions {
-    fn tls(&self) -> PyResult<Option<TlsFiles>> {
-        let (certificate, key) = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => (certificate, key),
-            (None, None) => return Ok(None),
-            _ => return Err(errors::config("TLS takes a certificate and its key".to_owned())),
-        };
-        let pattern = |text: &String| {
-            UriPattern::new(text).ok_or_else(|| {
-                errors::config(format!("{text:?} is no URI of a client, such as spiffe://mesh/web"))
-            })
-        };
-        Ok(Some(TlsFiles {
-            certificate: PathBuf::from(certificate),
-            key: PathBuf::from(key),
-            client_authorities: self.tls_client_ca.as_ref().map(PathBuf::from),
-            client_uris: self
-                .tls_client_uris
-                .iter()
-                .flatten()
-                .map(pattern)
-                .collect::<PyResult<_>>()?,
-        }))
     }
 }
 
@@ -120,9 +77,8 @@ impl ServiceOptions {
 #[pyclass(frozen, module = "tidegate._native")]
 pub struct Server {
     node: Arc<Node>,
-    http: Address,
-    grpc: Address,
-    certificates: Option<Arc<Certificates>>,
+    http: SocketAddr,
+    grpc: SocketAddr,
     // Guards the doors, which are drained once.
     doors: Mutex<Option<Doors>>,
 }
@@ -146,7 +102,6 @@ impl Server {
             let options = ServerOptions {
                 http: address(&options.http)?,
                 grpc: address(&options.grpc)?,
-                tls: options.tls()?,
                 workers: options.workers,
                 max_connections: options.max_connections.unwrap_or(usual.max_connections),
                 header_profile: profile(&options.headers)?,
@@ -159,23 +114,18 @@ impl Server {
             let doors = py
                 .detach(|| Doors::start(Arc::clone(&node), &options))
                 .map_err(|error| errors::start(&error))?;
-            Ok(Self {
-                node,
-                http: doors.http_address().clone(),
-                grpc: doors.grpc_address().clone(),
-                certificates: doors.certificates().cloned(),
-                doors: Mutex::new(Some(doors)),
-            })
+            let (http, grpc) = (doors.http_address(), doors.grpc_address());
+            Ok(Self { node, http, grpc, doors: Mutex::new(Some(doors)) })
         })
     }
 
-    /// Where HTTP is served: address and port, or `unix:` and a path.
+    /// Where HTTP is served: address and port.
     #[getter]
     fn http_address(&self) -> String {
         self.http.to_string()
     }
 
-    /// Where gRPC is served: address and port, or `unix:` and a path.
+    /// Where gRPC is served: address and port.
     #[getter]
     fn grpc_address(&self) -> String {
         self.grpc.to_string()
@@ -197,19 +147,6 @@ impl Server {
     #[getter]
     fn store_warnings(&self) -> Vec<String> {
         self.node.store().warnings()
-    }
-
-    /// Why the certificate files as they are cannot be used; None if they are in force, or none
-    /// are named.
-    #[getter]
-    fn tls_error(&self) -> Option<String> {
-        self.certificates.as_ref().and_then(|certificates| certificates.error())
-    }
-
-    /// How often certificate files were taken into force, the start included.
-    #[getter]
-    fn tls_loads(&self) -> u64 {
-        self.certificates.as_ref().map_or(0, |certificates| certificates.loaded())
     }
 
     /// Puts another snapshot in force; what was counted stays.
@@ -269,8 +206,9 @@ fn store(options: &ServiceOptions, clock: &Arc<Clock>) -> PyResult<Store> {
     Ok(Store::Redis(redis))
 }
 
-fn address(text: &str) -> PyResult<Address> {
-    text.parse().map_err(|error: NoAddress| errors::config(error.to_string()))
+fn address(text: &str) -> PyResult<SocketAddr> {
+    text.parse()
+        .map_err(|_| errors::config(format!("{text:?} is no address, such as 127.0.0.1:8080")))
 }
 
 /// The profile of that name.
