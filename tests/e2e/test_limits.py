@@ -183,6 +183,34 @@ def test_what_an_answer_cost_is_charged_when_it_is_there(start_gateway: StartGat
     assert gateway.get("/chat", x_tenant="other").status == 200
 
 
+def test_a_cost_beyond_what_is_left_is_felt_by_the_next_request(
+    start_gateway: StartGateway,
+) -> None:
+    limit = "id: tokens, per: [tenant], rate: 100/h, counts: tokens, count_denied: true"
+    gateway = start_gateway(policy(limit))
+    chat = partial(gateway.get, "/chat", x_tenant="acme")
+    assert chat(x_answer_x_tokens="58").status == 200
+    assert chat(x_answer_x_tokens="175").status == 200, "42 are left, and nobody knows better yet"
+    _wait_for_status(gateway, 429)
+    assert chat().json()["violated-policies"] == ["tokens"]
+    # The level ends at twice the burst: 101 must drain for the next token to fit, 100 in an hour.
+    wait_for(lambda: 3600 < int(chat().headers["retry-after"]) <= 3636, "both charges")
+    assert gateway.get("/chat", x_tenant="other").status == 200
+
+
+def test_a_route_may_bring_its_rate_where_the_policy_lets_it(start_gateway: StartGateway) -> None:
+    brought = {"rate_limit": {"requests_per_unit": 1, "unit": "HOUR"}}
+    gateway = start_gateway(
+        policy(
+            "id: free, per: [tenant], rate: 5/h, request_override: true",
+            "id: fixed, per: [api_key], rate: 5/h",
+        ),
+        partial(_ask, [{**BY_TENANT, "limit": brought}, {"actions": [API_KEY], "limit": brought}]),
+    )
+    assert gateway.statuses(2, x_tenant="acme") == [200, 429]
+    assert gateway.statuses(2, x_api_key="k") == [200, 200]
+
+
 def _ask(descriptors: list[dict[str, Any]], config: dict[str, Any]) -> None:
     ask_for_each_request(config, *descriptors)
 

@@ -173,7 +173,10 @@ def conclude(met: Sequence[Met], outcomes: Sequence[Outcome]) -> Answer:
         is_never = last.wait_us == NEVER
         summary["allowed"] = False
         summary["reason"] = never if is_never else "over_limit"
-        summary["retry_after_us"] = None if is_never else last.wait_us
+        waits = [
+            outcome.wait_us for one, outcome in zip(met, outcomes, strict=True) if not one.shadow
+        ]
+        summary["retry_after_us"] = None if is_never else max(waits)
     summary["limits"] = [
         {
             "id": one.id,

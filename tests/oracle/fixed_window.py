@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from tests.oracle.model import Op
+from tests.oracle.model import MAX, Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class FixedWindow:
         return state.count if state else 0
 
     def charge(self, state: FixedState | None, op: Op, now: int) -> FixedState:
-        return FixedState(op.period_us, self.used(state, now) + op.cost, now)
+        return FixedState(op.period_us, min(MAX, self.used(state, now) + op.cost), now)
 
     def refund(self, state: FixedState, op: Op, now: int) -> FixedState:
         return FixedState(op.period_us, max(0, state.count - op.cost), now)

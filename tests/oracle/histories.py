@@ -120,4 +120,5 @@ def _op(rng: Random, counter: Op) -> Op:
         action=action,
         cost=cost if action == "charge" else max(1, cost),
         shadow=rng.random() < 0.15,
+        count_denied=counter.algorithm != "sliding_log" and rng.random() < 0.25,
     )

@@ -29,6 +29,8 @@ class Op:
     action: Action = "charge"
     cost: int = 1
     shadow: bool = False
+    count_denied: bool = False
+    """A charge is taken whatever this limit or another one says."""
 
     @property
     def capacity(self) -> int:
@@ -39,6 +41,11 @@ class Op:
     def asked(self) -> int:
         """The cost to look at: a cost of 0 sees what a cost of 1 would see."""
         return max(self.cost, 1)
+
+    @property
+    def is_taken_anyway(self) -> bool:
+        """Whether a denial, of its own or of another limit, leaves it charged."""
+        return self.count_denied and self.action == "charge" and self.cost > 0
 
 
 @dataclass(frozen=True, slots=True)

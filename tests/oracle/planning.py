@@ -47,7 +47,10 @@ def plan(snapshot: Json, now_us: int, domain: str, asked: Asked) -> list[Met]:
                 if one and (one.op.key not in met or met[one.op.key].op.cost < one.op.cost):
                     met[one.op.key] = one
     if any(one.verdict != "ask" and not one.shadow for one in met.values()):
-        return [replace(one, op=replace(one.op, action="peek")) for one in met.values()]
+        return [
+            one if one.op.is_taken_anyway else replace(one, op=replace(one.op, action="peek"))
+            for one in met.values()
+        ]
     return list(met.values())
 
 
@@ -69,6 +72,7 @@ def _meet(limit: Json, numbers: Json, descriptor: Descriptor, asked: Asked) -> M
         action="peek" if cost == 0 else "charge" if asked.verb == "hit" else asked.verb,
         cost=max(1, cost),
         shadow=limit["on_exceed"] == "shadow",
+        count_denied=limit["count_denied"],
     )
     return Met(limit["id"], op.shadow, verdict, op)
 

@@ -1,7 +1,7 @@
 """Whole requests: several limits, all or nothing, one counter after another in a dict."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.oracle.fixed_window import FixedWindow
@@ -50,7 +50,7 @@ class Oracle:
         fits = [_fits(op, view) for op, view in zip(ops, views, strict=True)]
         is_denied = any(not fit and not op.shadow for op, fit in zip(ops, fits, strict=True))
         return [
-            self._apply(op, view, fit, is_done=fit and not is_denied)
+            self._apply(op, view, fit, is_denied=is_denied)
             for op, view, fit in zip(ops, views, fits, strict=True)
         ]
 
@@ -73,8 +73,9 @@ class Oracle:
             return _View(None, now, 0, must_write=False)
         return _View(retuned, now + skew, skew, must_write=is_rebased or retuned != settled)
 
-    def _apply(self, op: Op, view: _View, fit: bool, *, is_done: bool) -> Outcome:
+    def _apply(self, op: Op, view: _View, fit: bool, *, is_denied: bool) -> Outcome:
         algorithm = ALGORITHMS[op.algorithm]
+        is_done = op.is_taken_anyway or (fit and not is_denied)
         state, is_written = view.state, view.must_write
         if is_done and op.action == "charge" and op.cost:
             state, is_written = algorithm.charge(state, op, view.now), True
@@ -90,9 +91,16 @@ class Oracle:
         return Outcome(
             fits=fit,
             remaining=max(0, op.capacity - algorithm.used(state, view.now)),
-            wait_us=0 if fit else _wait(op, view),
+            wait_us=self._wait_after(op, view, state, fit, is_denied=is_denied),
             reset_us=reset,
         )
+
+    def _wait_after(self, op: Op, view: _View, state: Any, fit: bool, *, is_denied: bool) -> int:
+        """The wait, reckoned from what a charge that is taken anyway has left."""
+        if op.is_taken_anyway and (is_denied or not fit):
+            after = replace(view, state=state)
+            return 0 if _fits(op, after) else _wait(op, after)
+        return 0 if fit else _wait(op, view)
 
 
 def denied(ops: Sequence[Op], outcomes: Sequence[Outcome]) -> bool:
@@ -103,12 +111,11 @@ def denied(ops: Sequence[Op], outcomes: Sequence[Outcome]) -> bool:
 
 
 def wait_of(ops: Sequence[Op], outcomes: Sequence[Outcome]) -> int | None:
-    """The least time after which a denied request passes; None where no wait helps."""
-    waits = [
-        outcome.wait_us
-        for op, outcome in zip(ops, outcomes, strict=True)
-        if not outcome.fits and not op.shadow
-    ]
+    """The least time after which a denied request passes; None where no wait helps.
+
+    A limit that had room and was charged all the same may be what it waits for.
+    """
+    waits = [outcome.wait_us for op, outcome in zip(ops, outcomes, strict=True) if not op.shadow]
     return None if NEVER in waits else max(waits, default=0)
 
 

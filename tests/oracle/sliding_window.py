@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
-from tests.oracle.model import Op
+from tests.oracle.model import MAX, Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class SlidingWindow:
 
     def charge(self, state: SlidingState | None, op: Op, now: int) -> SlidingState:
         previous, current = (state.previous, state.current) if state else (0, 0)
-        return SlidingState(op.period_us, previous, current + op.cost, now)
+        return SlidingState(op.period_us, previous, min(MAX, current + op.cost), now)
 
     def refund(self, state: SlidingState, op: Op, now: int) -> SlidingState:
         return replace(state, current=max(0, state.current - op.cost), last=now)

@@ -42,10 +42,25 @@ def test_a_denied_request_takes_nothing(history: list[Step]) -> None:
     oracle = Oracle()
     for step in history:
         for ops in step.requests:
-            looks = [replace(op, action="peek", cost=1) for op in ops]
+            looks = [replace(op, action="peek", cost=1) for op in ops if not op.is_taken_anyway]
             before = oracle.decide(step.now_us, looks)
             if denied(ops, oracle.decide(step.now_us, ops)):
                 assert oracle.decide(step.now_us, looks) == before
+
+
+@given(histories(steps=25))
+def test_what_counts_denials_is_taken_whoever_denies(history: list[Step]) -> None:
+    oracle = Oracle()
+    for step in history:
+        for ops in step.requests:
+            charges = [op for op in ops if op.is_taken_anyway]
+            looks = [replace(op, action="peek", cost=1) for op in charges]
+            before = [outcome.remaining for outcome in oracle.decide(step.now_us, looks)]
+            oracle.decide(step.now_us, ops)
+            after = [outcome.remaining for outcome in oracle.decide(step.now_us, looks)]
+            assert after == [
+                max(0, left - op.cost) for op, left in zip(charges, before, strict=True)
+            ]
 
 
 @st.composite

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from tests.oracle.model import Op
+from tests.oracle.model import MAX, Op
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,10 @@ class TokenBucket:
 
     def charge(self, state: BucketState | None, op: Op, now: int) -> BucketState:
         owed = state.owed if state else 0
-        return BucketState(op.n, op.period_us, owed + op.cost * op.period_us, now)
+        # Only what is taken anyway gets above the burst: up to twice of it, and never down to that.
+        most = max(owed, min(2 * op.burst, MAX) * op.period_us)
+        owed = min(owed + op.cost * op.period_us, most)
+        return BucketState(op.n, op.period_us, owed, now)
 
     def refund(self, state: BucketState, op: Op, now: int) -> BucketState:
         return replace(state, owed=max(0, state.owed - op.cost * op.period_us), last=now)

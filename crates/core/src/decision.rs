@@ -72,7 +72,7 @@ pub struct LimitReport<'r> {
     pub allowed: bool,
     /// Requests; see [`Outcome::remaining`].
     pub remaining: u64,
-    /// Microseconds, none if no wait helps; 0 if allowed.
+    /// Microseconds, none if no wait helps; 0 if allowed, unless a denied request charged it.
     pub wait_us: Option<u64>,
     /// Microseconds.
     pub reset_us: u64,
@@ -191,11 +191,19 @@ fn decide(limits: SmallVec<[LimitReport<'_>; 4]>, is_degraded: bool) -> Decision
     Decision {
         allowed: denying.is_none(),
         reason: denying.map_or(Reason::Ok, |report| report.reason),
-        retry_after_us: denying.and_then(|report| report.wait_us),
+        retry_after_us: denying.and_then(|report| report.wait_us).map(|wait| latest(&limits, wait)),
         is_degraded,
         binding,
         limits,
     }
+}
+
+/// The wait of a denied request: that of the limit which denies, or of one that had room and was
+/// charged all the same.
+#[inline]
+fn latest(limits: &[LimitReport<'_>], wait_us: u64) -> u64 {
+    let waits = limits.iter().filter(|report| !report.rule.is_shadow);
+    waits.filter_map(|report| report.wait_us).fold(wait_us, u64::max)
 }
 
 /// The denying limit that frees last, else the one with the least remaining / limit.

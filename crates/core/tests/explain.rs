@@ -120,7 +120,7 @@ proptest! {
         let entries: Vec<(&[u8], &[u8])> =
             entries.iter().map(|(key, value)| (keys[*key].as_bytes(), value.as_bytes())).collect();
         let costs: &[(&[u8], u64)] = &[(kinds[kind].as_bytes(), 1)];
-        let descriptor = Descriptor { entries: &entries, costs, verb: Verb::Hit };
+        let descriptor = Descriptor { entries: &entries, costs, verb: Verb::Hit, rate: None };
         let plan = Plan::new(domain, &[descriptor], NOW).unwrap();
         let planned: Vec<_> = plan.ops.iter().map(|op| (op.rule.row, Some(op.numbers))).collect();
         let told: Vec<_> = explain(domain, &entries, costs, NOW).iter()

@@ -16,7 +16,7 @@ const NOW: u64 = 1_700_000_000_000_000;
 const ONE: &[(&[u8], u64)] = &[(b"requests", 1)];
 
 fn descriptor<'a>(entries: &'a [(&'a [u8], &'a [u8])]) -> Descriptor<'a> {
-    Descriptor { entries, costs: ONE, verb: Verb::Hit }
+    Descriptor { entries, costs: ONE, verb: Verb::Hit, rate: None }
 }
 
 fn met(rules: &RuleSet, entries: &[(&[u8], &[u8])]) -> Vec<String> {
@@ -102,8 +102,8 @@ fn one_counter_met_twice_is_charged_once_with_the_largest_cost() {
     let domain = rules.domain(b"d").unwrap();
     let entries: &[(&[u8], &[u8])] = &[(b"key", b"x")];
     let two = [
-        Descriptor { entries, costs: &[(b"requests", 3)], verb: Verb::Hit },
-        Descriptor { entries, costs: &[(b"requests", 5)], verb: Verb::Hit },
+        Descriptor { entries, costs: &[(b"requests", 3)], verb: Verb::Hit, rate: None },
+        Descriptor { entries, costs: &[(b"requests", 5)], verb: Verb::Hit, rate: None },
     ];
     let plan = Plan::new(domain, &two, NOW).unwrap();
     assert_eq!((plan.ops.len(), plan.ops[0].action), (1, Action::Charge(5)));
@@ -121,7 +121,7 @@ fn a_limit_takes_only_its_own_kind_of_cost() {
     ]));
     assert_eq!(met(&rules, &[(b"key", b"x")]), ["requests"]);
     let costs: &[(&[u8], u64)] = &[(b"requests", 1), (b"tokens", 900)];
-    let request = [Descriptor { entries: &[(b"key", b"x")], costs, verb: Verb::Hit }];
+    let request = [Descriptor { entries: &[(b"key", b"x")], costs, verb: Verb::Hit, rate: None }];
     let plan = Plan::new(rules.domain(b"d").unwrap(), &request, NOW).unwrap();
     assert_eq!(plan.ops[1].action, Action::Charge(900));
 }

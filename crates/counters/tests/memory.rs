@@ -29,7 +29,7 @@ fn call(
     now: u64,
 ) -> Vec<Outcome> {
     let entries: &[(&[u8], &[u8])] = &[(b"key", key.as_bytes())];
-    let request = [Descriptor { entries, costs: &[(b"requests", cost)], verb }];
+    let request = [Descriptor { entries, costs: &[(b"requests", cost)], verb, rate: None }];
     let plan = Plan::new(rules.domain(b"d").unwrap(), &request, now).unwrap();
     store.decide(&plan, now).to_vec()
 }
@@ -128,7 +128,8 @@ fn reset_forgets_a_counter() {
         let store = store(1000);
         (0..10).for_each(|_| assert!(hit(&store, &rules, "k", NOW).fits));
         let entries: &[(&[u8], &[u8])] = &[(b"key", b"k")];
-        let request = [Descriptor { entries, costs: &[(b"requests", 1)], verb: Verb::Hit }];
+        let request =
+            [Descriptor { entries, costs: &[(b"requests", 1)], verb: Verb::Hit, rate: None }];
         store.reset(&Plan::new(rules.domain(b"d").unwrap(), &request, NOW).unwrap());
         assert_eq!(store.counters(), 0);
         assert_eq!(hit(&store, &rules, "k", NOW).remaining, 9);
@@ -181,7 +182,7 @@ fn a_flooded_limit_leaves_places_for_the_others() {
         hit(&store, &rules, &format!("flood-{key}"), NOW);
     }
     let entries: &[(&[u8], &[u8])] = &[(b"user", b"somebody")];
-    let request = [Descriptor { entries, costs: &[(b"requests", 1)], verb: Verb::Hit }];
+    let request = [Descriptor { entries, costs: &[(b"requests", 1)], verb: Verb::Hit, rate: None }];
     let plan = Plan::new(rules.domain(b"d").unwrap(), &request, NOW).unwrap();
     assert!(!store.decide(&plan, NOW)[0].is_folded);
 }

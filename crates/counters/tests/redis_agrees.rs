@@ -19,15 +19,16 @@ use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
 const ALGORITHMS: [&str; 4] = ["fixed_window", "sliding_window", "sliding_log", "token_bucket"];
 const START_US: u64 = 1_700_000_000_000_000;
 
-/// One limit's numbers: algorithm, n, period in seconds, burst, shadow.
-type Limit = (usize, u64, u64, u64, bool);
+/// One limit: algorithm, n, period in seconds, burst, shadow, counts denials.
+type Limit = (usize, u64, u64, u64, bool, bool);
 /// Microseconds that pass (a clock may go back), what is done, how much, by which tenant.
 type Step = (i64, u8, u64, u8);
 
 fn limits() -> impl Strategy<Value = Vec<Limit>> {
     let big = prop_oneof![4 => 1..20u64, 1 => 1..100_000u64, 1 => 1..1u64 << 53];
     let seconds = prop_oneof![1..5u64, 1..100u64, Just(31_622_400)];
-    let one = (0..4usize, big.clone(), seconds, big, prop::bool::weighted(0.2));
+    let rarely = || prop::bool::weighted(0.25);
+    let one = (0..4usize, big.clone(), seconds, big, rarely(), rarely());
     prop::collection::vec(one, 1..4)
 }
 
@@ -39,11 +40,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => -900_000..0i64,
         1 => -5_000_000..0i64,
     ];
-    let cost = prop_oneof![6 => 0..4u64, 1 => 0..100_000u64, 1 => 0..1u64 << 53];
+    let cost = prop_oneof![6 => 0..4u64, 1 => 0..100_000u64, 1 => 0..=1u64 << 53];
     prop::collection::vec((passes, 0..8u8, cost, 0..2u8), 1..40)
 }
 
-fn document(at: usize, (algorithm, n, seconds, burst, is_shadow): Limit) -> Value {
+fn document(at: usize, one: Limit) -> Value {
+    let (algorithm, n, seconds, burst, is_shadow, counts_denied) = one;
     let name = ALGORITHMS[algorithm];
     let n = if name == "sliding_log" { n.min(100_000) } else { n };
     let mut row = limit(&format!("{name}-{at}"), name, n, seconds, &["tenant"]);
@@ -53,6 +55,7 @@ fn document(at: usize, (algorithm, n, seconds, burst, is_shadow): Limit) -> Valu
     if is_shadow {
         row["on_exceed"] = json!("shadow");
     }
+    row["count_denied"] = json!(counts_denied && name != "sliding_log");
     row
 }
 
@@ -88,7 +91,7 @@ fn agree(store: &RedisStore, clock: &Clock, limits: &[Limit], steps: &[Step]) {
 fn found_before() -> Vec<(Vec<Limit>, Vec<Step>)> {
     vec![
         // A log refunded to nothing while the clock stands still.
-        (vec![(2, 2, 1, 1, false)], vec![(0, 2, 1, 0), (-2, 1, 1, 0)]),
+        (vec![(2, 2, 1, 1, false, false)], vec![(0, 2, 1, 0), (-2, 1, 1, 0)]),
     ]
 }
 

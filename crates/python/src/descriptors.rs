@@ -97,7 +97,7 @@ impl<'py> Descriptors<'py> {
         let entries = entries?;
         let slices: SmallVec<[Slices<'_>; 2]> = entries.iter().map(slices).collect();
         let descriptors: SmallVec<[Descriptor<'_>; 2]> =
-            slices.iter().map(|entries| Descriptor { entries, costs, verb }).collect();
+            slices.iter().map(|entries| Descriptor { entries, costs, verb, rate: None }).collect();
         Ok(ask(&descriptors))
     }
 }

@@ -249,6 +249,7 @@ impl WorkerNode {
             entries: one.entries,
             costs: &kinds,
             verb: Verb::Peek,
+            rate: None,
         });
         let descriptors: SmallVec<[Descriptor<'_>; 4]> = looks.collect();
         let ask = Ask { domain: ask.domain, descriptors: &descriptors };

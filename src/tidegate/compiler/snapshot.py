@@ -69,6 +69,8 @@ def limit_rows(limit: Limit) -> list[Json]:
         "keyed_by_period": algorithm.is_window or len(all_numbers) > 1,
         "on_store_failure": limit.on_store_failure,
         "on_exceed": limit.on_exceed,
+        "count_denied": limit.count_denied,
+        "request_override": limit.request_override,
     }
     return [{**row, "numbers": _numbers(numbers)} for numbers in all_numbers]
 

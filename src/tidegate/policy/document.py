@@ -15,6 +15,7 @@ from tidegate.policy.fields import (
     NULLABLE,
     EmptyableList,
     EmptyableMapping,
+    Flag,
     Name,
     OptionalCount,
     OptionalInstant,
@@ -144,6 +145,16 @@ class Limit(Part):
     )
     on_exceed: Literal["reject", "shadow"] = Field(
         default="reject", description="shadow: reports what it would deny, and denies nothing."
+    )
+    count_denied: Flag = Field(
+        default=False,
+        description="A request is charged even if it is denied, by this limit or another; for "
+        "limits that punish, and for costs that are known only afterwards.",
+    )
+    request_override: Flag = Field(
+        default=False,
+        description="A request may bring its own rate (`limit` of a descriptor over gRPC), which "
+        "then stands in for this one.",
     )
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 OWN_ERROR = "tidegate"
 _LONGEST_NAME = 200
+_FLAGS = {"true": True, "false": False}
 
 _INSTANT = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]{1,6})?)?"
@@ -117,6 +118,16 @@ def count(value: object) -> int:
         raise mistake(error.message, error.hint) from None
 
 
+def flag(value: object) -> bool:
+    """True or false."""
+    if isinstance(value, bool):
+        return value
+    word = text(value)
+    if word.lower() not in _FLAGS:
+        raise mistake(f"{quoted(word)} is neither true nor false", "write true or false")
+    return _FLAGS[word.lower()]
+
+
 @lru_cache(maxsize=4096)
 def _instant(written: str) -> int:
     match = _INSTANT.fullmatch(written)
@@ -178,6 +189,7 @@ _COUNT_SCHEMA = {
     "maximum": MAX_COUNT,
     "pattern": r"^\s*[0-9]+[kM]?\s*$",
 }
+_FLAG_SCHEMA = {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]}
 # Some readers of YAML make a date of it, so the type is said by what it is not.
 _INSTANT_SCHEMA = {
     "not": {"type": ["number", "boolean", "array", "object", "null"]},
@@ -190,6 +202,7 @@ Text = Annotated[str, PlainValidator(text), WithJsonSchema(TEXT_SCHEMA)]
 Name = Annotated[str, PlainValidator(name), WithJsonSchema(_NAME_SCHEMA)]
 OptionalText = Annotated[str | None, PlainValidator(text), WithJsonSchema(TEXT_SCHEMA)]
 OptionalName = Annotated[str | None, PlainValidator(name), WithJsonSchema(_NAME_SCHEMA)]
+Flag = Annotated[bool, PlainValidator(flag), WithJsonSchema(_FLAG_SCHEMA)]
 RatesField = Annotated[Rates, PlainValidator(rates), WithJsonSchema(_RATE_SCHEMA)]
 OptionalRates = Annotated[Rates | None, PlainValidator(rates), WithJsonSchema(_RATE_SCHEMA)]
 OptionalCount = Annotated[int | None, PlainValidator(count), WithJsonSchema(_COUNT_SCHEMA)]

@@ -7,7 +7,6 @@ from tidegate.policy.problems import Path, printable
 _FIELDS = {
     "quota": "a rate counts fixed periods, such as rate: 5M per 30d",
     "time_zone": "periods are counted in UTC",
-    "count_denied": "a denied request is not charged",
     "slots": "",
     "conservative": "sliding_log never passes more than N in any period",
     "scope": "a limit counts in one store",

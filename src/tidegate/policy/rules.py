@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tidegate.policy.document import Algorithm
 from tidegate.policy.numbers import of_preset
 from tidegate.policy.problems import Finding, Path, Severity, printable, quoted
 from tidegate.policy.sizes import check_sizes
@@ -70,7 +71,20 @@ def check_limit(limit: Limit, path: Path) -> Iterator[Finding]:
         if not key:
             yield Finding((*path, "per", index), "a key must not be empty")
     yield from check_sizes(limit, [limit], path)
+    yield from _check_words(limit, path)
     yield from _warn_of_costs(limit, path)
+
+
+def _check_words(limit: Limit, path: Path) -> Iterator[Finding]:
+    """Words that do not go with the algorithm or the rate."""
+    hint = "choose another algorithm, such as sliding_window, or leave it out"
+    for word in ("count_denied", "request_override"):
+        if getattr(limit, word) and limit.algorithm is Algorithm.SLIDING_LOG:
+            message = f"{word} does not go with sliding_log: its size would have no bound"
+            yield Finding((*path, word), message, hint)
+    if limit.request_override and len(limit.rate.items) > 1:
+        message = "request_override needs one rate: a request brings one"
+        yield Finding((*path, "request_override"), message, "make a limit of each rate")
 
 
 def _check_when(limit: Limit, path: Path, check_regex: CheckRegex | None) -> Iterator[Finding]:

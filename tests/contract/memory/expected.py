@@ -23,6 +23,7 @@ class Rule:
     shadow: bool = False
     counts: str = "requests"
     per: str | None = None
+    count_denied: bool = False
 
     @property
     def capacity(self) -> int:
@@ -78,7 +79,7 @@ def expect(
     met = [rule for rule in rules if rule[0].n is not None]
     is_blocked = any(rule.n == 0 and not rule.shadow for rule, _, _ in met)
     ops = [
-        _as_look(op) if is_blocked else op
+        _as_look(op) if is_blocked and not op.is_taken_anyway else op
         for op in (_op(rule, key, cost, verb) for rule, key, cost in met if rule.n)
     ]
     answers = iter(oracle.decide(now_us, ops))
@@ -97,6 +98,7 @@ def _op(rule: Rule, key: str, cost: int, verb: Verb) -> Op:
         action="charge" if verb == "hit" else verb,
         cost=cost,
         shadow=rule.shadow,
+        count_denied=rule.count_denied,
     )
     return op if cost else _as_look(op)
 
@@ -114,7 +116,7 @@ def _conclude(rules: Sequence[Rule], outcomes: Sequence[Outcome]) -> Expected:
     binding = _binding(rules, outcomes, denying)
     reason, wait = "ok", None
     if denying and binding is not None:
-        wait = None if outcomes[binding].wait_us == NEVER else outcomes[binding].wait_us
+        wait = None if outcomes[binding].wait_us == NEVER else _latest(rules, outcomes)
         never = "blocked" if rules[binding].n == 0 else "cost_exceeds_limit"
         reason = never if wait is None else "over_limit"
     reports = tuple(
@@ -124,6 +126,12 @@ def _conclude(rules: Sequence[Rule], outcomes: Sequence[Outcome]) -> Expected:
         for rule, outcome in zip(rules, outcomes, strict=True)
     )
     return Expected(not denying, reason, wait, binding, reports)
+
+
+def _latest(rules: Sequence[Rule], outcomes: Sequence[Outcome]) -> int:
+    """The wait of the whole request: one that had room may have been charged, and be the last."""
+    pairs = zip(rules, outcomes, strict=True)
+    return max(outcome.wait_us for rule, outcome in pairs if not rule.shadow)
 
 
 def _binding(

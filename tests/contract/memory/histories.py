@@ -60,6 +60,7 @@ def rule_of(rng: Random, at: int) -> Rule:
         shadow=rng.random() < 0.2,
         counts=rng.choice(["requests", "requests", "tokens"]),
         per=rng.choice([None, *KEYS]),
+        count_denied=algorithm != "sliding_log" and rng.random() < 0.3,
     )
     return renumbered(rng, base)
 

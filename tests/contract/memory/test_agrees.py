@@ -95,6 +95,8 @@ def policy_text(rules: Sequence[Rule]) -> bytes:
             limit["per"] = [rule.per]
         if rule.shadow:
             limit["on_exceed"] = "shadow"
+        if rule.count_denied:
+            limit["count_denied"] = True
         limits.append(limit)
     return json.dumps({"version": 1, "domains": {"d": {"limits": limits}}}).encode()
 

@@ -15,6 +15,7 @@ SCRIPT = Path(__file__).parents[3] / "crates/counters/src/redis/lua/decide.lua"
 STRETCH = 1000
 ALGORITHM_CODES = {"fixed_window": 1, "sliding_window": 2, "sliding_log": 3, "token_bucket": 4}
 ACTION_CODES = {"charge": 0, "peek": 1, "refund": 2}
+CHARGE_ANYWAY = 3
 SHADOW, LAST = 4, 8
 
 Request = Sequence[Op]
@@ -53,6 +54,8 @@ def pack_batch(requests: Sequence[Request]) -> tuple[list[str], bytes]:
             rule = struct.pack("<Bddd", ALGORITHM_CODES[op.algorithm], op.n, op.period_us, op.burst)
             is_peek = op.action == "charge" and op.cost == 0
             flags = ACTION_CODES["peek" if is_peek else op.action]
+            if op.is_taken_anyway:
+                flags = CHARGE_ANYWAY
             flags |= SHADOW * op.shadow | LAST * (position == len(request))
             ops += struct.pack(
                 "<HHBd",

@@ -57,6 +57,8 @@ def test_a_bare_limit_has_every_default_written_out() -> None:
                         "numbers": numbers(5, 5),
                         "on_store_failure": "open",
                         "on_exceed": "reject",
+                        "count_denied": False,
+                        "request_override": False,
                     }
                 ],
                 "plans": [],
@@ -303,6 +305,8 @@ def test_a_rate_of_python_is_a_domain_without_a_name() -> None:
         "numbers": numbers(10, 50, 1_000_000),
         "on_store_failure": "open",
         "on_exceed": "reject",
+        "count_denied": False,
+        "request_override": False,
     }
     assert second == {**first, "numbers": numbers(1000, 1000, 3_600_000_000)}
 

@@ -195,7 +195,6 @@ def test_places_stay_right_behind_an_item_that_cannot_be_read() -> None:
         ("consistency: {sharded: 4}", "consistency: sharded"),
         ("consistency: 'sampled: 10'", "consistency: sampled: 10"),
         ("consistency: auto", "consistency: auto"),
-        ("count_denied: true", "count_denied"),
         ("slots: 60", "slots"),
         ("conservative: true", "conservative"),
         ("on_store_failure: local", "on_store_failure: local"),

@@ -41,7 +41,8 @@ fn measure(limits: usize, tenants: usize) -> Result<u64, Box<dyn std::error::Err
             let path = if call % 2 == 0 { exact } else { route.as_str() };
             let entries: &[(&[u8], &[u8])] =
                 &[(b"tenant", tenant.as_bytes()), (b"route", path.as_bytes())];
-            let request = [Descriptor { entries, costs: &[(b"requests", 1)], verb: Verb::Hit }];
+            let request =
+                [Descriptor { entries, costs: &[(b"requests", 1)], verb: Verb::Hit, rate: None }];
             black_box(Plan::new(domain, &request, now)?);
         }
         figures.push((clock.now_us() - start) * 1_000 / CALLS as u64);
@@ -59,7 +60,8 @@ fn snapshot(limits: usize, tenants: usize) -> Value {
             json!({"id": format!("l{at}"), "per": ["tenant"], "missing": "skip",
                    "when": [{"key": "route", "negate": false, "any": [any]}],
                    "counts": "requests", "algorithm": "token_bucket", "keyed_by_period": false,
-                   "numbers": numbers, "on_store_failure": "open", "on_exceed": "reject"})
+                   "numbers": numbers, "on_store_failure": "open", "on_exceed": "reject",
+                   "count_denied": false, "request_override": false})
         })
         .collect();
     let dated = json!([{"limit": 0, "from_us": null, "until_us": null, "numbers": numbers}]);

@@ -139,14 +139,15 @@ impl Met {
         cost <= self.room()
     }
 
-    /// Takes `cost`, which fits.
+    /// Takes `cost`, which fits or is taken anyway: then counts pass the limit up to [`MAX`], a level
+    /// its burst up to twice of it.
     #[inline]
     pub fn charge(&mut self, cost: u64) {
         let (now, period) = (self.now, self.numbers.period_us);
         match &mut self.state {
             State::Absent => {}
-            State::Windows(windows) => windows.cur += cost,
-            State::Bucket(bucket) => bucket.level += cost,
+            State::Windows(windows) => windows.cur = add(windows.cur, cost),
+            State::Bucket(bucket) => bucket.charge(self.numbers.burst, cost),
             State::Log(log) => log.charge(period, now, cost),
         }
         self.exists = true;
@@ -176,9 +177,21 @@ impl Met {
     }
 
     /// What is said of this counter, `fits` being what [`Met::fits`] said before any charge.
+    #[inline]
     pub fn report(&self, cost: u64, fits: bool) -> Outcome {
+        self.outcome(cost, fits, fits)
+    }
+
+    /// The same of a counter that was charged in a denied request: it says when the next like it
+    /// passes, which may be later than now even where this one fitted.
+    pub fn report_charged(&self, cost: u64, fits: bool) -> Outcome {
+        self.outcome(cost, fits, self.fits(cost))
+    }
+
+    #[inline]
+    fn outcome(&self, cost: u64, fits: bool, passes_now: bool) -> Outcome {
         let capacity = self.numbers.capacity(self.algorithm);
-        let wait_us = if fits {
+        let wait_us = if passes_now {
             Some(0)
         } else if cost > capacity {
             None

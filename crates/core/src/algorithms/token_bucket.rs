@@ -1,7 +1,7 @@
 //! Token bucket, and the leaky bucket as its alias: a level that drains at the rate.
 
 use super::Numbers;
-use crate::units::{mul_add_div_ceil, mul_div};
+use crate::units::{MAX, mul_add_div_ceil, mul_div};
 
 /// `level + rem / period_us` units are taken and not yet drained, as of `last`. The burst is no
 /// part of the state, so a change of it gives or takes room at once and loses nothing.
@@ -50,6 +50,18 @@ impl Bucket {
             mul_div(self.rem, numbers.period_us, self.period_us).0
         };
         Self { rem, n: numbers.n, period_us: numbers.period_us, ..self }
+    }
+
+    /// Takes `cost`. What does not fit the burst takes the level up to twice of it, and a level
+    /// that a smaller burst has left above that stays.
+    #[inline]
+    pub const fn charge(&mut self, burst: u64, cost: u64) {
+        let most = if burst > MAX / 2 { MAX } else { 2 * burst };
+        if self.level + cost < most {
+            self.level += cost;
+        } else if self.level < most {
+            (self.level, self.rem) = (most, 0);
+        }
     }
 
     /// Units taken, a started one counted whole.

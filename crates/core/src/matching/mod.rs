@@ -8,4 +8,6 @@ mod values;
 
 pub use explain::{Explained, Fate, Source, Tested, explain};
 pub use index::Index;
-pub use plan::{Action, Descriptor, MOST_COUNTERS, Plan, PlannedOp, Verb, Verdict, key_alone};
+pub use plan::{
+    Action, Descriptor, MOST_COUNTERS, Plan, PlannedOp, RequestRate, Verb, Verdict, key_alone,
+};

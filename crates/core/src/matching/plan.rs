@@ -8,6 +8,7 @@ use super::values::{self, KeyBuffer};
 use crate::algorithms::{Algorithm, Numbers};
 use crate::error::RequestError;
 use crate::snapshot::{Domain, KeyId, Missing, Rule};
+use crate::units::MAX;
 
 /// Counters that one request may meet.
 pub const MOST_COUNTERS: usize = 256;
@@ -66,6 +67,36 @@ pub struct Descriptor<'a> {
     pub costs: &'a [(&'a [u8], u64)],
     /// Charge, look or give back.
     pub verb: Verb,
+    /// A rate that the caller brings, for the limits that take it.
+    pub rate: Option<RequestRate>,
+}
+
+/// A rate that a request brings instead of the policy's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestRate {
+    /// Requests per period; 0 blocks.
+    pub n: u64,
+    /// Microseconds, whole seconds, at most 366 days.
+    pub period_us: u64,
+}
+
+impl RequestRate {
+    /// The numbers of a limit under this rate. A limit that the policy has shut stays shut; a
+    /// burst other than N grows and shrinks along, as in a plan.
+    fn in_place_of(self, policy: Option<Numbers>) -> Numbers {
+        let Self { n, period_us } = self;
+        let burst = match policy {
+            Some(numbers) if numbers.n == 0 => return numbers,
+            Some(own) if own.burst != own.n && n > 0 => {
+                let seconds = |us: u64| u128::from(us / 1_000_000);
+                let grown = u128::from(own.burst) * u128::from(n) * seconds(own.period_us);
+                let burst = grown.div_ceil(seconds(period_us) * u128::from(own.n));
+                u64::try_from(burst).map_or(MAX, |burst| burst.clamp(1, MAX))
+            }
+            _ => n,
+        };
+        Numbers { n, period_us, burst }
+    }
 }
 
 /// How an operation is answered.
@@ -90,11 +121,19 @@ pub struct PlannedOp<'r> {
     pub action: Action,
     /// Who answers.
     pub verdict: Verdict,
+    /// True if the request brought the numbers.
+    has_request_rate: bool,
     key: Range<u32>,
     anchor: Option<Range<u32>>,
 }
 
 impl PlannedOp<'_> {
+    /// True if it is charged whoever denies the request.
+    #[inline]
+    pub const fn is_charged_anyway(&self) -> bool {
+        self.rule.is_charged_anyway(self.action)
+    }
+
     /// True if what was charged at `then` still counts, in the same place, at `now`: a refund of
     /// it touches no other window. Microseconds.
     pub const fn is_same_window(&self, then: u64, now: u64) -> bool {
@@ -148,6 +187,7 @@ impl<'r> Plan<'r> {
                 numbers,
                 action: verb.action(cost),
                 verdict,
+                has_request_rate: false,
                 key,
                 anchor,
             });
@@ -176,12 +216,13 @@ impl<'r> Plan<'r> {
         Some(&self.buffer[anchor.start as usize..anchor.end as usize])
     }
 
-    /// Where a limit denies without the store, the others report and are not charged.
+    /// Where a limit denies without the store, the others report and are not charged, but for
+    /// those that count denials.
     #[inline]
     fn settle_denied(&mut self) {
         let is_denied = |op: &PlannedOp<'_>| op.verdict != Verdict::Ask && !op.rule.is_shadow;
         if self.ops.iter().any(is_denied) {
-            for op in &mut self.ops {
+            for op in self.ops.iter_mut().filter(|op| !op.is_charged_anyway()) {
                 op.action = Action::Peek(op.action.cost());
             }
         }
@@ -220,7 +261,7 @@ impl<'r> Plan<'r> {
             let holds = rule.when.iter().all(|condition| {
                 find(&entries, condition.key).is_some_and(|value| condition.holds(value))
             });
-            if holds && let Some(op) = self.op(domain, rule, &entries, now) {
+            if holds && let Some(op) = self.op(domain, rule, &entries, descriptor.rate, now) {
                 self.add(at, PlannedOp { action: descriptor.verb.action(cost), ..op })?;
             }
         }
@@ -234,6 +275,7 @@ impl<'r> Plan<'r> {
         domain: &Domain,
         rule: &'r Rule,
         entries: &[(KeyId, &[u8])],
+        rate: Option<RequestRate>,
         now: u64,
     ) -> Option<PlannedOp<'r>> {
         let is_missing = rule.per.iter().any(|key| find(entries, *key).is_none());
@@ -241,7 +283,12 @@ impl<'r> Plan<'r> {
             return None;
         }
         let tenant = rule.tenant_at.and_then(|at| find(entries, rule.per[at]));
-        let numbers = domain.numbers(rule, tenant, now)?;
+        let policy = domain.numbers(rule, tenant, now);
+        let rate = rate.filter(|_| rule.takes_request_rate);
+        let numbers = match rate {
+            Some(rate) => rate.in_place_of(policy),
+            None => policy?,
+        };
         let verdict = if is_missing && rule.missing == Missing::Deny {
             Verdict::MissingKey
         } else if numbers.n == 0 {
@@ -251,10 +298,12 @@ impl<'r> Plan<'r> {
         };
         let values = rule.per.iter().map(|key| find(entries, *key));
         let (key, anchor) = self.append_key(rule, &numbers, values);
-        Some(PlannedOp { rule, numbers, action: Action::Peek(1), verdict, key, anchor })
+        let (action, has_request_rate) = (Action::Peek(1), rate.is_some());
+        Some(PlannedOp { rule, numbers, action, verdict, has_request_rate, key, anchor })
     }
 
-    /// One counter is charged once a request, with the largest cost.
+    /// One counter is charged once a request, with the largest cost, under the first rate that a
+    /// descriptor brings for it.
     #[inline]
     fn add(&mut self, at: u16, op: PlannedOp<'r>) -> Result<(), RequestError> {
         let key = self.key(&op);
@@ -267,7 +316,12 @@ impl<'r> Plan<'r> {
                 let limit = &op.rule.id;
                 let merged = merge(self.ops[place].action, op.action)
                     .ok_or_else(|| RequestError::ChargeAndRefund { limit: limit.to_string() })?;
-                self.ops[place].action = merged;
+                let met = &mut self.ops[place];
+                met.action = merged;
+                if op.has_request_rate && !met.has_request_rate {
+                    (met.numbers, met.verdict, met.has_request_rate) =
+                        (op.numbers, op.verdict, true);
+                }
                 place
             }
             None if self.ops.len() == MOST_COUNTERS => {

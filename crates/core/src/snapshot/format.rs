@@ -42,6 +42,8 @@ pub struct LimitDoc {
     pub numbers: Option<Numbers>,
     pub on_store_failure: OnStoreFailureDoc,
     pub on_exceed: OnExceedDoc,
+    pub count_denied: bool,
+    pub request_override: bool,
 }
 
 #[derive(Deserialize)]

@@ -114,6 +114,11 @@ fn rule(
     identities: &mut Identities,
 ) -> Result<Rule, String> {
     let numbers = checked(doc.numbers, doc.algorithm)?;
+    if doc.algorithm == Algorithm::SlidingLog && (doc.count_denied || doc.request_override) {
+        return Err(
+            "a sliding_log with count_denied or request_override: it could not be bounded".into()
+        );
+    }
     let when: Result<_, String> = doc.when.into_iter().map(|row| condition(row, keys)).collect();
     let per: Box<[KeyId]> = doc.per.iter().map(|key| keys.id(key)).collect();
     let tenant_at = per.iter().position(|key| Some(*key) == tenant_key);
@@ -138,6 +143,8 @@ fn rule(
             OnStoreFailureDoc::Closed => OnStoreFailure::Closed,
         },
         is_shadow: doc.on_exceed == OnExceedDoc::Shadow,
+        counts_denied: doc.count_denied,
+        takes_request_rate: doc.request_override,
         tenant_at,
     })
 }

@@ -9,7 +9,7 @@ use regex::bytes::Regex;
 
 use super::LimitUid;
 use crate::algorithms::{Algorithm, Numbers};
-use crate::matching::Index;
+use crate::matching::{Action, Index};
 
 pub(crate) type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -124,8 +124,20 @@ pub struct Rule {
     pub on_store_failure: OnStoreFailure,
     /// True if it counts and reports but never denies.
     pub is_shadow: bool,
+    /// True if a charge is taken whatever this limit or another one says; never with a log.
+    pub counts_denied: bool,
+    /// True if a request may bring its own rate; never with a log.
+    pub takes_request_rate: bool,
     /// Where in `per` the tenant's key stands.
     pub tenant_at: Option<usize>,
+}
+
+impl Rule {
+    /// True if this action is done to its counter whoever denies the request.
+    #[inline]
+    pub const fn is_charged_anyway(&self, action: Action) -> bool {
+        self.counts_denied && matches!(action, Action::Charge(_))
+    }
 }
 
 /// One row of `when`: the key must be present and its value match.

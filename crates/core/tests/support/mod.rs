@@ -11,7 +11,8 @@ pub fn limit(id: &str, changes: Value) -> Value {
         "id": id, "when": [], "per": ["key"], "missing": "skip", "counts": "requests",
         "algorithm": "token_bucket", "keyed_by_period": false,
         "numbers": {"n": 10, "period_us": 10_000_000, "burst": 10},
-        "on_store_failure": "open", "on_exceed": "reject",
+        "on_store_failure": "open", "on_exceed": "reject", "count_denied": false,
+        "request_override": false,
     });
     if let (Value::Object(row), Value::Object(changes)) = (&mut row, changes) {
         row.extend(changes);

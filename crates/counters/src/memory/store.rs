@@ -134,7 +134,7 @@ impl MemoryStore {
         let mut met = meet(&mut shard, &step, spot, now);
         let cost = action.cost();
         let fits = matches!(action, Action::Refund(_)) || met.fits(cost);
-        if fits {
+        if fits || rule.is_charged_anyway(action) {
             apply(&mut met, action);
         }
         let mut outcome = met.report(cost, fits);
@@ -162,10 +162,15 @@ impl MemoryStore {
         }
         let mut outcomes = Outcomes::new();
         for ((step, spot), (mut met, fits)) in steps.iter().zip(&spots).zip(all_met) {
-            if fits && !is_denied {
+            let (cost, is_anyway) = (step.action.cost(), step.rule.is_charged_anyway(step.action));
+            if is_anyway || (fits && !is_denied) {
                 apply(&mut met, step.action);
             }
-            let mut outcome = met.report(step.action.cost(), fits);
+            let mut outcome = if is_anyway && is_denied {
+                met.report_charged(cost, fits)
+            } else {
+                met.report(cost, fits)
+            };
             outcome.is_folded = matches!(spot, Spot::Folded(_));
             outcomes.push(outcome);
             self.write_back(&mut guards[step.guard], step, *spot, met);

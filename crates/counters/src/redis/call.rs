@@ -21,6 +21,7 @@ const OPERATION: usize = 13;
 /// Rules looked through for one of the same numbers; others get a row of their own.
 const RULES_COMPARED: usize = 8;
 
+const CHARGE_ANYWAY: u8 = 3;
 const SHADOW: u8 = 4;
 const LAST: u8 = 8;
 
@@ -90,12 +91,15 @@ impl Call {
             }
             let rule = self.rule_index(op.rule.algorithm, op.numbers) + 1;
             let action = match op.action {
+                Action::Charge(_) if op.rule.counts_denied => CHARGE_ANYWAY,
                 Action::Charge(_) => 0,
                 Action::Peek(_) => 1,
                 Action::Refund(_) => 2,
             };
             let flags = action | if op.rule.is_shadow { SHADOW } else { 0 };
-            let cost = op.action.cost().min(tidegate_core::units::MAX) as f64;
+            // One above the most that any limit holds stands for everything above; a double
+            // holds it exactly.
+            let cost = op.action.cost().min(tidegate_core::units::MAX + 1) as f64;
             let mut record = [0; OPERATION];
             record[..2].copy_from_slice(&key.to_le_bytes());
             record[2..4].copy_from_slice(&rule.to_le_bytes());
@@ -232,7 +236,8 @@ mod tests {
                 "id": id, "when": [], "per": ["k"], "missing": "skip", "counts": "requests",
                 "algorithm": "fixed_window", "keyed_by_period": true,
                 "numbers": {"n": n, "period_us": 60_000_000, "burst": n},
-                "on_store_failure": "open", "on_exceed": on_exceed,
+                "on_store_failure": "open", "on_exceed": on_exceed, "count_denied": false,
+                "request_override": false,
             })
         };
         let limits = [limit("a", 5, "reject"), limit("b", 7, "shadow"), limit("c", 5, "reject")];
@@ -244,7 +249,8 @@ mod tests {
 
     fn plan<'r>(rules: &'r RuleSet, verb: Verb, cost: u64, value: &[u8]) -> Plan<'r> {
         let entries: [(&[u8], &[u8]); 1] = [(b"k", value)];
-        let descriptor = Descriptor { entries: &entries, costs: &[(b"requests", cost)], verb };
+        let descriptor =
+            Descriptor { entries: &entries, costs: &[(b"requests", cost)], verb, rate: None };
         Plan::new(rules.domain(b"d").unwrap(), &[descriptor], 0).unwrap()
     }
 

@@ -166,7 +166,8 @@ pub fn limit(id: &str, algorithm: &str, n: u64, seconds: u64, per: &[&str]) -> V
         "id": id, "when": [], "per": per, "missing": "skip", "counts": "requests",
         "algorithm": algorithm, "keyed_by_period": algorithm != "token_bucket",
         "numbers": {"n": n, "period_us": seconds * 1_000_000, "burst": n},
-        "on_store_failure": "open", "on_exceed": "reject",
+        "on_store_failure": "open", "on_exceed": "reject", "count_denied": false,
+        "request_override": false,
     })
 }
 
@@ -182,7 +183,7 @@ pub fn policy(limits: &[Value]) -> RuleSet {
 
 /// What a request of these entries asks.
 pub fn plan<'r>(rules: &'r RuleSet, verb: Verb, cost: u64, entries: &[(&[u8], &[u8])]) -> Plan<'r> {
-    let descriptor = Descriptor { entries, costs: &[(b"requests", cost)], verb };
+    let descriptor = Descriptor { entries, costs: &[(b"requests", cost)], verb, rate: None };
     Plan::new(rules.domain(b"shop").unwrap(), &[descriptor], 0).unwrap()
 }
 

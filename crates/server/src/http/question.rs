@@ -58,7 +58,8 @@ impl<'a> Question<'a> {
 
     /// The request as the pipeline takes it.
     pub fn descriptors(&self) -> SmallVec<[Descriptor<'_>; 2]> {
-        let describe = |entries| Descriptor { entries, costs: &self.costs, verb: self.verb };
+        let describe =
+            |entries| Descriptor { entries, costs: &self.costs, verb: self.verb, rate: None };
         self.entries.iter().map(|entries| describe(&entries[..])).collect()
     }
 }

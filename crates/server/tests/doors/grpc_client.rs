@@ -95,7 +95,8 @@ pub struct Described {
     pub entries: Vec<(Vec<u8>, Vec<u8>)>,
     pub hits: Option<u64>,
     pub is_negative: bool,
-    pub unit: Option<u64>,
+    /// Requests, unit and how many units of a limit that the request brings.
+    pub limit: Option<(u64, u64, u64)>,
 }
 
 /// A descriptor of these entries.
@@ -132,8 +133,14 @@ impl Ask {
                         put_bytes(entry, 2, value);
                     });
                 }
-                if let Some(unit) = descriptor.unit {
-                    put_message(one, 2, |limit| put_number(limit, 2, unit));
+                if let Some((requests, unit, multiplier)) = descriptor.limit {
+                    put_message(one, 2, |limit| {
+                        put_number(limit, 1, requests);
+                        put_number(limit, 2, unit);
+                        if multiplier != 1 {
+                            put_message(limit, 3, |wrapper| put_number(wrapper, 1, multiplier));
+                        }
+                    });
                 }
                 if let Some(hits) = descriptor.hits {
                     put_message(one, 3, |wrapper| put_number(wrapper, 1, hits));

@@ -19,7 +19,8 @@ pub fn limit(id: &str, n: u64) -> Value {
         "id": id, "when": [], "per": ["tenant"], "missing": "skip", "counts": "requests",
         "algorithm": "fixed_window", "keyed_by_period": true,
         "numbers": {"n": n, "period_us": 60 * SECOND_US, "burst": n},
-        "on_store_failure": "open", "on_exceed": "reject",
+        "on_store_failure": "open", "on_exceed": "reject", "count_denied": false,
+        "request_override": false,
     })
 }
 

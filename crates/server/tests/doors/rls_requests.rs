@@ -107,7 +107,12 @@ async fn mistakes_are_named() {
     let ask = shop(&[("tenant", b"acme")]);
     let with_unit = |unit| {
         let mut ask = ask.clone();
-        ask.descriptors[0].unit = Some(unit);
+        ask.descriptors[0].limit = Some((3, unit, 1));
+        ask
+    };
+    let brings = |limit| {
+        let mut ask = ask.clone();
+        ask.descriptors[0].limit = Some(limit);
         ask
     };
     let cases = [
@@ -116,6 +121,7 @@ async fn mistakes_are_named() {
         (Ask { descriptors: vec![Described::default(); 1001], ..ask.clone() }, "at most 1000"),
         (with_unit(0), "limit.unit 0"),
         (with_unit(8), "limit.unit 8"),
+        (brings((3, 6, 2)), "at most 366 days"),
     ];
     for (ask, expected) in cases {
         let ended = client.ask(&ask).await;
@@ -128,6 +134,74 @@ async fn mistakes_are_named() {
     }
     let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
     assert_eq!(client.call(path, b"\x0a\xff", None).await.status, INTERNAL);
+}
+
+#[tokio::test]
+async fn a_rate_that_the_request_brings_holds_where_the_policy_lets_it() {
+    let free = |id, changes| with(with(limit(id, 10), json!({"request_override": true})), changes);
+    let bucket = json!({
+        "per": ["user"], "algorithm": "token_bucket", "keyed_by_period": false,
+        "numbers": {"n": 10, "period_us": 60_000_000, "burst": 20},
+    });
+    let running = start(&[
+        limit("fixed", 10),
+        free("free", json!({"per": ["api_key"]})),
+        free("bucket", bucket),
+        free(
+            "shut",
+            json!({"per": ["shut"], "numbers": {"n": 0, "period_us": 1_000_000, "burst": 0}}),
+        ),
+        free("open", json!({"per": ["open"], "numbers": null})),
+    ]);
+    let client = Client::connect(running.grpc()).await;
+    let told = async |key, limit| {
+        let mut ask = shop(&[(key, b"x")]);
+        ask.descriptors[0].limit = limit;
+        let told = client.told(&ask).await;
+        let status = &told.statuses[0];
+        (status.limit.clone().map(|it| (it.0, it.1, it.3)), status.remaining, told.code)
+    };
+    assert_eq!(told("tenant", Some((3, 2, 1))).await, (Some((10, 2, 0)), 9, 1), "not allowed");
+    assert_eq!(told("api_key", Some((3, 2, 1))).await, (Some((3, 2, 0)), 2, 1));
+    assert_eq!(told("api_key", None).await, (Some((10, 2, 0)), 8, 1), "the counter is the same");
+    assert_eq!(told("api_key", Some((2, 2, 1))).await, (Some((2, 2, 0)), 0, 2));
+    assert_eq!(told("api_key", Some((3, 2, 15))).await, (Some((3, 2, 15)), 2, 1), "a new window");
+    assert_eq!(told("api_key", Some((0, 2, 1))).await, (Some((0, 2, 0)), 0, 2), "0 blocks");
+    assert_eq!(told("user", Some((5, 2, 1))).await, (Some((5, 2, 0)), 9, 1), "burst 10");
+    assert_eq!(told("user", None).await.1, 18);
+    assert_eq!(told("shut", Some((100, 2, 1))).await.2, 2, "what is shut stays shut");
+    assert_eq!(told("open", None).await, (None, 0, 1));
+    assert_eq!(told("open", Some((3, 7, 1))).await, (Some((3, 7, 0)), 2, 1));
+}
+
+#[tokio::test]
+async fn of_two_descriptors_on_one_counter_the_first_rate_that_is_brought_holds() {
+    let running = start(&[with(limit("free", 10), json!({"request_override": true}))]);
+    let client = Client::connect(running.grpc()).await;
+    let mut ask = shop(&[("tenant", b"acme")]);
+    for limit in [(4, 2, 1), (2, 2, 1)] {
+        ask.descriptors.push(described(&[("tenant", b"acme")]));
+        ask.descriptors.last_mut().unwrap().limit = Some(limit);
+    }
+    let told = client.told(&ask).await;
+    for status in &told.statuses {
+        assert_eq!((status.limit.as_ref().unwrap().0, status.remaining), (4, 3));
+    }
+}
+
+#[tokio::test]
+async fn a_look_then_the_cost_after_the_fact_limits_the_next_look() {
+    let tokens = json!({"count_denied": true, "counts": "tokens"});
+    let running = start(&[with(limit("tokens", 100), tokens)]);
+    let client = Client::connect(running.grpc()).await;
+    let ask = |hits| shop(&[("tenant", b"acme"), ("counts", b"tokens")]).hits(hits);
+    assert_eq!(client.told(&ask(0)).await.code, 1);
+    assert_eq!(client.told(&ask(58)).await.code, 1);
+    assert_eq!(client.told(&ask(0)).await.statuses[0].remaining, 42);
+    assert_eq!(client.told(&ask(80)).await.code, 2, "denied, and taken in full");
+    assert_eq!(client.told(&ask(0)).await.code, 2);
+    running.at(60_000_000);
+    assert_eq!(client.told(&ask(0)).await.statuses[0].remaining, 100);
 }
 
 #[tokio::test]

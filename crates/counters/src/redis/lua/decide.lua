@@ -7,12 +7,13 @@ ARGV[1]  the batch, packed little-endian ('B' u8, 'H' u16, 'd' IEEE double that 
            '<Bddd'  for each rule: algorithm (1 fixed_window, 2 sliding_window, 3 sliding_log,
                     4 token_bucket), n (>= 1), period in microseconds, burst (windows: not read)
            '<HHBd'  for each operation, to the end: key and rule (indices from 1), flags, cost (>= 1).
-                    Flags: bits 0 and 1 the action (0 charge, 1 peek, 2 refund), 4 shadow,
-                    8 the last operation of its request. A key occurs once in a request.
+                    Flags: bits 0 and 1 the action (0 charge, 1 peek, 2 refund, 3 charge whoever
+                    denies, not on a log), 4 shadow, 8 the last operation of its request.
+                    A key occurs once in a request.
 Reply    '<Bddd' for each operation, in order, in one string: status, remaining, wait, reset;
          times in microseconds, as things stand after the request.
            0  does not fit (the request is denied, unless this is a shadow); wait -1: never
-           1  fits
+           1  fits (wait: of the next like it, where action 3 was charged in a denied request)
            2  the key holds another type;  3  its value is no state of ours;  4  another operation
               of this request met 2 or 3. Such a request took nothing; the others are decided.
          An error reply: no request of the batch took anything.
@@ -281,20 +282,22 @@ local out = {nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, ni
 
 while position <= size do
   -- A request of one operation is done at once. One of several is looked at first, and then gone
-  -- through again and done, if nothing denies it.
+  -- through again and done, if nothing denies it; if something does, only what is charged whoever denies.
   local start, first = position, count
-  local is_doing, is_denied, is_failed, is_over = nil, false, false, false
+  local is_doing, is_taking, has_anyway = nil, false, false
+  local is_denied, is_failed, is_over = false, false, false
   repeat
     local k, r, flags, cost
     k, r, flags, cost, position = unpack('<HHBd', batch, position)
-    if is_doing == nil then is_doing = flags >= 8 end
+    if is_doing == nil then is_doing, is_taking = flags >= 8, flags >= 8 end
     if r ~= rule then
       rule, algorithm, n, period, burst = r, unpack('<Bddd', batch, 25 * r - 22)
     end
     local action = flags % 4
+    if action == 3 then has_anyway = true end
     local status, remaining, wait, reset = 3, 0, 0, 0
     if algorithm == 3 then
-      status, remaining, wait, reset = step_log(k, action, cost, is_doing)
+      status, remaining, wait, reset = step_log(k, action % 3, cost, is_doing)
     else
       local state = states[k]
       if state == nil then
@@ -338,7 +341,20 @@ while position <= size do
         end
         remaining = burst - level
         if rem > 0 then remaining = remaining - 1 end
-        if action == 2 or cost <= remaining then
+        if action == 3 then
+          if cost <= remaining then status = 1 else status = 0 end
+          if is_taking then
+            local most = burst + burst < MAX and burst + burst or MAX
+            if level + cost < most then level = level + cost elseif level < most then level, rem = most, 0 end
+            remaining, is_written = burst - level, true
+            if rem > 0 then remaining = remaining - 1 end
+          end
+          if cost > burst then
+            wait = -1
+          elseif cost > remaining and (is_denied or status == 0) then
+            wait = drain_time(level - (burst - cost), rem, n, period) + skew
+          end
+        elseif action == 2 or cost <= remaining then
           status = 1
           if is_doing and action == 0 then
             level, remaining, is_written = level + cost, remaining - cost, true
@@ -381,7 +397,18 @@ while position <= size do
           end
         end
         reset = period - at % period + skew
-        if action == 2 or cost <= n - taken then
+        if action == 3 then
+          if cost <= n - taken then status = 1 else status = 0 end
+          if is_taking then
+            taken, is_written = taken + cost, true
+            if taken > MAX then taken = MAX end
+          end
+          if cost > n then
+            wait = -1
+          elseif cost > n - taken and (is_denied or status == 0) then
+            wait = reset
+          end
+        elseif action == 2 or cost <= n - taken then
           status = 1
           if is_doing and action == 0 then
             taken, is_written = taken + cost, true
@@ -420,7 +447,18 @@ while position <= size do
           weight, part = mul_div(previous, rest, period)
         end
         if part > 0 then weight = weight + 1 end
-        if action == 2 or cost <= n - current - weight then
+        if action == 3 then
+          if cost <= n - current - weight then status = 1 else status = 0 end
+          if is_taking then
+            current, is_written = current + cost, true
+            if current > MAX then current = MAX end
+          end
+          if cost > n then
+            wait = -1
+          elseif cost > n - current - weight and (is_denied or status == 0) then
+            wait = sliding_wait(previous, current, cost, n, period, rest) + skew
+          end
+        elseif action == 2 or cost <= n - current - weight then
           status = 1
           if is_doing and action == 0 then
             current, is_written = current + cost, true
@@ -453,10 +491,10 @@ while position <= size do
     out[o + 1], out[o + 2], out[o + 3], out[o + 4] = status, remaining, wait, reset
     if status > 1 then is_failed = true elseif status == 0 and flags % 8 < 4 then is_denied = true end
     if flags >= 8 then
-      if is_doing or is_denied or is_failed then
+      if is_taking or is_failed or (is_denied and not has_anyway) then
         is_over = true
       else
-        is_doing, position, count = true, start, first
+        is_doing, is_taking, position, count = not is_denied, true, start, first
       end
     end
   until is_over

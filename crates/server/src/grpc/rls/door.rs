@@ -4,11 +4,11 @@ use bytes::Bytes;
 use http::HeaderMap;
 use smallvec::SmallVec;
 use tidegate_core::units::MAX;
-use tidegate_core::{Descriptor, Verb};
+use tidegate_core::{Descriptor, RequestRate, Verb};
 
-use super::request::{RateLimitDescriptor, RateLimitRequest};
+use super::request::{RateLimitDescriptor, RateLimitOverride, RateLimitRequest};
 use super::response::encode;
-use super::units::LARGEST_UNIT;
+use super::units::{LARGEST_UNIT, LONGEST_PERIOD_S, seconds_of};
 use crate::access::{AdminToken, Denied, DoorToken};
 use crate::grpc::transport::{Code, Message, Status};
 use crate::headers::HeaderProfile;
@@ -106,11 +106,8 @@ fn check(
     descriptor: &RateLimitDescriptor,
     metadata: &HeaderMap,
 ) -> Result<(), Status> {
-    if let Some(unit) = descriptor.override_unit
-        && !(1..=LARGEST_UNIT).contains(&unit)
-    {
-        let text = format!("limit.unit {unit} is no unit; send 1 (SECOND) to {LARGEST_UNIT}");
-        return Err(Status::invalid_argument(text));
+    if let Some(limit) = &descriptor.limit {
+        rate_of(limit)?;
     }
     if descriptor.is_negative_hits
         && let Err(denied) = door.admin.check(metadata)
@@ -119,6 +116,20 @@ fn check(
         return Err(Status::new(Code::PermissionDenied, text));
     }
     Ok(())
+}
+
+/// The rate of a limit that the caller brings.
+fn rate_of(limit: &RateLimitOverride) -> Result<RequestRate, Status> {
+    let RateLimitOverride { requests_per_unit, unit, unit_multiplier } = *limit;
+    let Some(seconds) = seconds_of(unit, unit_multiplier) else {
+        let text = format!("limit.unit {unit} is no unit; send 1 (SECOND) to {LARGEST_UNIT}");
+        return Err(Status::invalid_argument(text));
+    };
+    if seconds > LONGEST_PERIOD_S {
+        let text = format!("limit of {seconds} s; a period is at most 366 days");
+        return Err(Status::invalid_argument(text));
+    }
+    Ok(RequestRate { n: u64::from(requests_per_unit), period_us: seconds * 1_000_000 })
 }
 
 /// The one kind that a descriptor's hits are of, and how many they are.
@@ -161,7 +172,8 @@ impl<'a> Parts<'a> {
                 None => entries,
             };
             let verb = if descriptor.is_negative_hits { Verb::Refund } else { Verb::Hit };
-            Descriptor { entries, costs, verb }
+            let rate = descriptor.limit.as_ref().and_then(|limit| rate_of(limit).ok());
+            Descriptor { entries, costs, verb, rate }
         };
         pairs.map(describe).collect()
     }

@@ -5,7 +5,8 @@
 //! - An entry `counts` names the kind that the descriptor's hits are of (`requests` without it);
 //!   it is never part of a key.
 //! - `is_negative_hits` gives back, with the admin token in the call's `authorization`.
-//! - `limit` (a limit brought by the caller) is checked and then not used: the policy decides.
+//! - `limit`, a rate brought by the caller, stands in for that of limits which the policy lets it
+//!   (`request_override`); others do not heed it. A unit that is none is refused in any case.
 
 mod door;
 mod request;
@@ -13,5 +14,5 @@ mod response;
 mod units;
 
 pub use door::{RateLimitDoor, answer_later, answer_now};
-pub use request::{RateLimitDescriptor, RateLimitRequest};
+pub use request::{RateLimitDescriptor, RateLimitOverride, RateLimitRequest};
 pub use response::encode;

@@ -23,13 +23,24 @@ pub struct RateLimitRequest<'a> {
 /// One descriptor (`envoy.extensions.common.ratelimit.v3.RateLimitDescriptor`).
 #[derive(Clone, Debug, Default)]
 pub struct RateLimitDescriptor {
-    /// Field 2: the unit of a limit that the caller brings, as it came.
-    pub override_unit: Option<u64>,
+    /// Field 2: a limit that the caller brings.
+    pub limit: Option<RateLimitOverride>,
     /// Field 3: hits; 0 is a look, absent means the request's.
     pub hits_addend: Option<u64>,
     /// Field 4: the hits are given back.
     pub is_negative_hits: bool,
     entries: Range<u32>,
+}
+
+/// A limit that the caller brings (`RateLimitDescriptor.RateLimitOverride`), as it came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateLimitOverride {
+    /// Field 1.
+    pub requests_per_unit: u32,
+    /// Field 2: a number of `envoy.type.v3.RateLimitUnit`, or none of it.
+    pub unit: u64,
+    /// Field 3: how many units; 0 is unset, and then 1.
+    pub unit_multiplier: u32,
 }
 
 impl<'a> RateLimitRequest<'a> {
@@ -68,8 +79,8 @@ impl<'a> RateLimitRequest<'a> {
             match field? {
                 (1, Value::Bytes(bytes)) => self.entries.push(entry(bytes)?),
                 (2, Value::Bytes(bytes)) => {
-                    let before = descriptor.override_unit.unwrap_or_default();
-                    descriptor.override_unit = Some(unit(bytes, before)?);
+                    let before = descriptor.limit.unwrap_or_default();
+                    descriptor.limit = Some(brought(bytes, before)?);
                 }
                 (3, Value::Bytes(bytes)) => {
                     let before = descriptor.hits_addend.unwrap_or_default();
@@ -98,16 +109,20 @@ fn entry(message: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     Ok((key, value))
 }
 
-/// The unit of `RateLimitDescriptor.RateLimitOverride`, field 2. Its other fields
-/// (`requests_per_unit`, `unit_multiplier`) are not used: see [`super`].
-fn unit(message: &[u8], before: u64) -> Result<u64, Malformed> {
-    let mut unit = before;
+/// A field that comes twice is one message in pieces.
+fn brought(message: &[u8], mut limit: RateLimitOverride) -> Result<RateLimitOverride, Malformed> {
     for field in Fields::new(message) {
-        if let (2, Value::Varint(number)) = field? {
-            unit = number;
+        match field? {
+            (1, Value::Varint(number)) => limit.requests_per_unit = number as u32,
+            (2, Value::Varint(number)) => limit.unit = number,
+            (3, Value::Bytes(bytes)) => {
+                let before = u64::from(limit.unit_multiplier);
+                limit.unit_multiplier = wrapped(bytes, before)? as u32;
+            }
+            _ => {}
         }
     }
-    Ok(unit)
+    Ok(limit)
 }
 
 #[cfg(test)]
@@ -143,7 +158,8 @@ mod tests {
         let [first, second] = &request.descriptors[..] else { panic!("two descriptors") };
         let expected: &[(&[u8], &[u8])] = &[(b"tenant", b"\xff\xfe"), (b"empty", b"")];
         assert_eq!(request.entries(first), expected);
-        assert_eq!((first.override_unit, first.is_negative_hits), (Some(7), true));
+        let limit = RateLimitOverride { requests_per_unit: 5, unit: 7, unit_multiplier: 15 };
+        assert_eq!((first.limit, first.is_negative_hits), (Some(limit), true));
         assert_eq!(request.hits(first), 0, "the descriptor's own 0 is a look");
         assert!(request.entries(second).is_empty());
         assert_eq!(request.hits(second), 3, "else the request's");

@@ -8,6 +8,15 @@ const UNITS: [(u64, u64); 7] =
 /// The largest number of a unit that a caller may send: WEEK.
 pub const LARGEST_UNIT: u64 = 7;
 
+/// The longest period, in seconds: 366 days.
+pub const LONGEST_PERIOD_S: u64 = 366 * 86_400;
+
+/// The seconds of so many units; none for a number that is no unit.
+pub fn seconds_of(unit: u64, multiplier: u32) -> Option<u64> {
+    let (length, _) = UNITS.into_iter().find(|(_, number)| *number == unit)?;
+    Some(length * u64::from(multiplier.max(1)))
+}
+
 /// (unit, multiplier) of a period of whole seconds: the longest unit that divides it.
 #[inline]
 pub fn unit_of(period_us: u64) -> (u64, u64) {
@@ -20,6 +29,20 @@ pub fn unit_of(period_us: u64) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn units_have_lengths() {
+        let cases =
+            [(1, 0, 1), (2, 15, 900), (5, 1, 2_592_000), (6, 1, 31_536_000), (7, 2, 1_209_600)];
+        for (unit, multiplier, seconds) in cases {
+            assert_eq!(seconds_of(unit, multiplier), Some(seconds));
+        }
+        assert_eq!(
+            (seconds_of(0, 1), seconds_of(8, 1), seconds_of(u64::MAX, 1)),
+            (None, None, None)
+        );
+        assert_eq!(seconds_of(6, u32::MAX), Some(31_536_000 * u64::from(u32::MAX)));
+    }
 
     #[test]
     fn periods_map_to_the_longest_unit_that_divides() {
