@@ -164,7 +164,10 @@ pub fn descriptors<'a>(
     entries: &'a [BorrowedEntries<'a>],
     costs: &'a [(&'a [u8], u64)],
 ) -> Vec<Descriptor<'a>> {
-    entries.iter().map(|entries| Descriptor { entries, costs, verb: Verb::Hit }).collect()
+    entries
+        .iter()
+        .map(|entries| Descriptor { entries, costs, verb: Verb::Hit, rate: None })
+        .collect()
 }
 
 fn once<'a>(headers: &'a HeaderMap, header: &HeaderName) -> Result<Option<&'a [u8]>, Refusal> {
