@@ -68,8 +68,8 @@ class Session:
         """The text with the addresses of this session."""
         found = _ADDRESS.sub(lambda match: f"127.0.0.1:{self._port(match['port'])}", text)
         return re.sub(
-            r"\btidegate hit (?!.*(?:--server|--policy))",
-            f"tidegate hit --server http://127.0.0.1:{self._port(_HTTP_PORT)} ",
+            r"\btidegate (hit|explain) (?!.*(?:--server|--policy))",
+            rf"tidegate \1 --server http://127.0.0.1:{self._port(_HTTP_PORT)} ",
             found,
         )
 

@@ -6,15 +6,15 @@ import json
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+from tidegate.cli.asking import DEFAULT_SERVER, Cost, read_cost, read_descriptor
 from tidegate.cli.decision_text import Answer, Style, line, page, read_answer
 from tidegate.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
 
-_DEFAULT_SERVER = "http://127.0.0.1:8080"
 _HELP = f"""
-Asks the service on {_DEFAULT_SERVER} unless --server or --policy says otherwise. With
+Asks the service on {DEFAULT_SERVER} unless --server or --policy says otherwise. With
 --policy nothing needs to run: the file is asked in this process, from untouched counters.
 
 examples:
@@ -25,8 +25,6 @@ examples:
 
 exit codes: 0 allowed, 1 denied (with --repeat: one of them), 2 cannot ask
 """
-
-Cost = int | dict[str, int]
 
 
 class Asker(Protocol):
@@ -51,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--peek", action="store_true", help="only look, take nothing")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--server", metavar="URL", help=f"the service; default: {_DEFAULT_SERVER}")
+    where.add_argument("--server", metavar="URL", help=f"the service; default: {DEFAULT_SERVER}")
     where.add_argument("--policy", metavar="FILE", help="ask this file, in this process")
     parser.add_argument("--json", action="store_true", help="print the decision as JSON")
     parser.add_argument(
@@ -64,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
     """Asks and prints; 0 if allowed, 1 if denied."""
     if args.repeat < 1:
         raise ConfigError("must be at least 1", path="--repeat")
-    descriptor = _descriptor(args.entries)
-    asker = _asker(args, descriptor, _cost(args.cost))
+    descriptor = read_descriptor(args.entries)
+    asker = _asker(args, descriptor, read_cost(args.cost))
     style = Style.of(sys.stdout)
     is_denied = False
     for number in range(1, args.repeat + 1):
@@ -80,37 +78,6 @@ def run(args: argparse.Namespace) -> int:
     return 1 if is_denied else 0
 
 
-def _descriptor(entries: list[str]) -> dict[str, str]:
-    descriptor: dict[str, str] = {}
-    for entry in entries:
-        key, separator, value = entry.partition("=")
-        if not separator or not key:
-            raise ConfigError(f'"{entry}" is no KEY=VALUE', hint="such as tenant=acme")
-        if key in descriptor:
-            raise ConfigError(f'"{key}" is given twice', hint="one value for each key")
-        descriptor[key] = value
-    if not descriptor:
-        raise ConfigError("nothing describes the request", hint="add KEY=VALUE, as tenant=acme")
-    return descriptor
-
-
-def _cost(texts: list[str]) -> Cost:
-    if not texts:
-        return 1
-    by_kind: dict[str, int] = {}
-    for text in texts:
-        kind, separator, number = text.rpartition("=")
-        if not number.isdecimal() or (separator and not kind) or len(number) > 16:
-            raise ConfigError(
-                f'"{text}" is no cost', path="--cost", hint="write N or KIND=N, as tokens=900"
-            )
-        kind = kind or "requests"
-        if kind in by_kind:
-            raise ConfigError(f"{kind} is given twice", path="--cost")
-        by_kind[kind] = int(number)
-    return by_kind["requests"] if list(by_kind) == ["requests"] else by_kind
-
-
 def _asker(args: argparse.Namespace, descriptor: dict[str, str], cost: Cost) -> Asker:
     if args.policy:
         return _Here(args.policy, args.domain, descriptor, cost, is_peek=args.peek)
@@ -118,7 +85,7 @@ def _asker(args: argparse.Namespace, descriptor: dict[str, str], cost: Cost) -> 
 
     body = {"domain": args.domain, "descriptors": [descriptor], "cost": cost}
     path = "/v1/peek" if args.peek else "/v1/check"
-    return _Service(ServiceClient(args.server or _DEFAULT_SERVER), path, body)
+    return _Service(ServiceClient(args.server or DEFAULT_SERVER), path, body)
 
 
 class _Here:

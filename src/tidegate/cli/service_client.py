@@ -18,12 +18,13 @@ class ServiceClient:
 
     Args:
         url: Such as `http://127.0.0.1:8080`.
+        token: Shown to the service as the bearer's.
 
     Raises:
         ConfigError: if that is no such URL.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str | None = None) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         try:
             port = parts.port
@@ -34,6 +35,7 @@ class ServiceClient:
             raise ConfigError(f'"{url}" is no service', path="--server", hint=hint)
         self._url = f"{parts.scheme}://{parts.netloc}"
         self._path = parts.path.rstrip("/")
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._connection: http.client.HTTPConnection
         if parts.scheme == "https":
             self._connection = http.client.HTTPSConnection(
@@ -44,6 +46,10 @@ class ServiceClient:
                 parts.hostname, port or 8080, timeout=_TIMEOUT_SECONDS
             )
 
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
     def post(self, path: str, body: dict[str, object]) -> dict[str, object]:
         """Sends a question and gives the answer's document.
 
@@ -52,7 +58,23 @@ class ServiceClient:
             StoreError: if the service cannot answer now.
             InternalError: if what answered is no service of ours.
         """
-        status, document = self._exchange(path, json.dumps(body).encode())
+        status, document = self._exchange("POST", path, json.dumps(body).encode())
+        return self._read(status, document)
+
+    def get(self, path: str) -> dict[str, object] | str:
+        """Fetches a document, or says why there is none of that name.
+
+        Raises:
+            ConfigError: if nobody listens there, or the question was refused.
+            StoreError: if the service cannot answer now.
+            InternalError: if what answered is no service of ours.
+        """
+        status, document = self._exchange("GET", path, None)
+        if status == 404:
+            return str(document.get("detail"))
+        return self._read(status, document)
+
+    def _read(self, status: int, document: dict[str, object]) -> dict[str, object]:
         detail = document.get("detail") or document.get("title") or "no reason given"
         if status == 200:
             return document
@@ -60,10 +82,12 @@ class ServiceClient:
             raise StoreError(f"{self._url} cannot answer now: {detail}", retry=True)
         raise ConfigError(f"{self._url} refused the question: {detail}")
 
-    def _exchange(self, path: str, body: bytes) -> tuple[int, dict[str, object]]:
-        headers = {"content-type": "application/json"}
+    def _exchange(
+        self, method: str, path: str, body: bytes | None
+    ) -> tuple[int, dict[str, object]]:
+        headers = {"content-type": "application/json", **self._headers}
         try:
-            self._connection.request("POST", self._path + path, body, headers)
+            self._connection.request(method, self._path + path, body, headers)
             answer = self._connection.getresponse()
             status, data = answer.status, answer.read(_LONGEST_ANSWER)
         except (OSError, http.client.HTTPException) as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from tidegate import _native
 from tidegate.compiler import Snapshot, compile_policy
@@ -49,6 +50,18 @@ class Policy(_native.Policy):
         snapshot, _ = _compiled(source, self.domain)
         self.load(snapshot.data)
         self._source = source
+
+    def explain(
+        self,
+        descriptors: Mapping[str, str | bytes | int] | list[Mapping[str, str | bytes | int]],
+        cost: int | dict[str, int] = 1,
+    ) -> dict[str, object]:
+        """Says what would apply to a request and why, and why the nearest other limits do not.
+
+        Takes nothing. The form is that of `POST /v1/explain`.
+        """
+        told = json.loads(self.explain_json(descriptors, cost))
+        return cast("dict[str, object]", told)
 
     def guard(
         self,
