@@ -111,6 +111,16 @@ fn a_killed_server_fails_calls_at_once_and_is_back_within_two_seconds() {
 }
 
 #[test]
+fn the_first_request_waits_for_the_first_connection() {
+    let Some(server) = Server::start(&[]) else { return };
+    on_worker(async {
+        let rules = rules();
+        let store = store(&server.url());
+        assert_eq!(left(&store.handle(), &rules).await, 1000);
+    });
+}
+
+#[test]
 fn b81_a_store_that_is_away_at_the_start_is_found_when_it_comes() {
     let Some(mut server) = Server::stopped(&[]) else { return };
     on_worker(async {

@@ -151,7 +151,7 @@ def test_a_request_in_flight_is_answered_while_the_node_drains(node: Tidegate) -
 
 
 def test_for_the_notice_a_node_that_was_told_to_stop_says_so_and_serves(tmp_path: Path) -> None:
-    with Tidegate(POLICY, tmp_path, options=("--drain-notice", "2s")) as node:
+    with Tidegate(POLICY, tmp_path, options=("--drain-notice", "4s")) as node:
         began = time.monotonic()
         codes: list[int | None] = []
         stopping = threading.Thread(target=lambda: codes.append(node.stop(signal.SIGTERM)))
@@ -159,10 +159,9 @@ def test_for_the_notice_a_node_that_was_told_to_stop_says_so_and_serves(tmp_path
         wait_for(lambda: get(node, "/readyz")[0] == 503, "not ready")
         assert ask(node, "ada")["allowed"]
         assert get(node, "/healthz")[0] == 200
-        assert time.monotonic() - began < 2, "the machine is too busy to tell"
         stopping.join(15)
     assert codes == [0]
-    assert time.monotonic() - began >= 2
+    assert time.monotonic() - began >= 4
 
 
 def test_settings_may_stand_in_a_file(tmp_path: Path) -> None:

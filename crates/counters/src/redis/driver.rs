@@ -18,8 +18,8 @@ use super::line::Line;
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) line: RefCell<Line>,
-    /// Told when a connection stands.
-    pub(super) connected: Notify,
+    /// Told when an attempt to connect has ended, well or not.
+    pub(super) tried: Notify,
     /// Told when the last handle is gone.
     pub(super) closing: Notify,
 }
@@ -47,7 +47,7 @@ async fn keep_connected(wire: &Wire) {
             Ok((stream, warnings)) => {
                 shared.health.connected(warnings);
                 wire.line.borrow_mut().up(stream);
-                wire.connected.notify_waiters();
+                wire.tried.notify_waiters();
                 let why = serve(wire).await;
                 shared.health.disconnected();
                 // A connection on which nothing was ever answered must not make the next
@@ -61,6 +61,7 @@ async fn keep_connected(wire: &Wire) {
         };
         shared.health.failed(&why);
         wire.line.borrow_mut().down(why);
+        wire.tried.notify_waiters();
         tokio::time::sleep(backoff.wait()).await;
     }
 }

@@ -34,7 +34,7 @@ impl RedisHandle {
     pub(super) fn spawn(shared: Arc<Shared>) -> Self {
         let wire = Rc::new(Wire {
             line: RefCell::new(Line::new(shared)),
-            connected: Notify::new(),
+            tried: Notify::new(),
             closing: Notify::new(),
         });
         tokio::task::spawn_local(driver::drive(Rc::clone(&wire)));
@@ -44,7 +44,7 @@ impl RedisHandle {
     /// Decides a request: its outcomes in the order of [`Plan::asked`].
     ///
     /// What is ready in one turn of the event loop leaves in one call. Fails at once while there
-    /// is no connection, and at the deadline whatever the socket does. Dropped before the call
+    /// is no connection (the first attempt to make one is waited for), and at the deadline whatever the socket does. Dropped before the call
     /// left, the request is not charged.
     #[inline]
     pub async fn decide(&self, plan: &Plan<'_>) -> Result<Outcomes, StoreError> {
@@ -58,14 +58,7 @@ impl RedisHandle {
 
     /// Waits until a connection stands.
     pub async fn connected(&self) {
-        let wire = &self.owner.0;
-        loop {
-            let told = wire.connected.notified();
-            if wire.line.borrow().is_up() {
-                return;
-            }
-            told.await;
-        }
+        self.owner.0.attempt(Line::is_up).await;
     }
 
     #[inline]
@@ -74,6 +67,12 @@ impl RedisHandle {
             return Ok(Outcomes::new());
         }
         let wire = &self.owner.0;
+        let is_tried = wire.line.borrow().is_tried;
+        if !is_tried {
+            // A node that has just started knows nothing against its store yet.
+            let deadline = wire.line.borrow().shared.options.deadline;
+            let _ = tokio::time::timeout(deadline, wire.attempt(|line| line.is_tried)).await;
+        }
         let (seat, leads) = wire.line.borrow_mut().enqueue(plan, kind)?;
         if leads {
             // The others that are ready in this turn join before it leaves.
@@ -82,6 +81,19 @@ impl RedisHandle {
             leader.send();
         }
         seat.await
+    }
+}
+
+impl Wire {
+    /// Waits for attempts to connect until `is_enough`.
+    async fn attempt(&self, is_enough: impl Fn(&Line) -> bool) {
+        loop {
+            let told = self.tried.notified();
+            if is_enough(&self.line.borrow()) {
+                return;
+            }
+            told.await;
+        }
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Line {
     pub(super) stream: Option<Stream>,
     /// Why there is no stream.
     why_down: Arc<str>,
+    /// True once an attempt to connect has ended, well or not.
+    pub(super) is_tried: bool,
     /// In arrival order; requests join the last one.
     pending: VecDeque<Rc<Batch>>,
     pub(super) in_flight: VecDeque<Rc<Batch>>,
@@ -57,6 +59,7 @@ impl Line {
             shared,
             stream: None,
             why_down: Arc::from("the first attempt to connect is under way"),
+            is_tried: false,
             pending: VecDeque::new(),
             in_flight: VecDeque::new(),
             output: Vec::new(),
@@ -168,6 +171,7 @@ impl Line {
     }
 
     pub(super) fn up(&mut self, stream: Stream) {
+        self.is_tried = true;
         self.stream = Some(stream);
         self.is_proven = false;
         self.loaded_at = None;
@@ -175,6 +179,7 @@ impl Line {
 
     /// The connection is over: what was on the wire may have happened, what waited has not.
     pub(super) fn down(&mut self, why: Arc<str>) {
+        self.is_tried = true;
         self.stream = None;
         self.output.clear();
         self.input_end = 0;
