@@ -1,3 +1,8 @@
-//! What both programs share.
+//! What the programs share.
 
 pub mod arguments;
+pub mod count;
+pub mod pin;
+pub mod processes;
+pub mod schedule;
+pub mod template;

@@ -10,10 +10,19 @@ use crate::frames::{self, HEAD_LEN, Head};
 use crate::requests::Requests;
 use crate::tally::Tally;
 
-/// Streams that may be open at once, over which slots are found by stream id. An answer that is
-/// this many requests late holds the connection up.
-const SLOTS: usize = 8192;
-const READ_ROOM: usize = 256 << 10;
+/// What a connection has room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Slots for open streams, found by stream id. An answer that is this many requests late
+    /// holds the connection up.
+    slots: usize,
+    /// Bytes that are read at once.
+    input: usize,
+}
+
+pub const BUSY: Room = Room { slots: 8192, input: 256 << 10 };
+/// Ten thousand of them must not need gigabytes.
+pub const IDLE: Room = Room { slots: 4, input: 4 << 10 };
 
 #[derive(Clone, Default)]
 struct Slot {
@@ -42,22 +51,22 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn open(address: SocketAddr) -> io::Result<Self> {
+    pub fn open(address: SocketAddr, room: Room) -> io::Result<Self> {
         let socket = std::net::TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
-        let mut output = Vec::with_capacity(READ_ROOM);
+        let mut output = Vec::with_capacity(room.input);
         frames::put_opening(&mut output);
         Ok(Self {
             socket: TcpStream::from_std(socket),
-            input: vec![0; READ_ROOM],
+            input: vec![0; room.input],
             filled: 0,
             output,
             written: 0,
-            slots: vec![Slot::default(); SLOTS],
+            slots: vec![Slot::default(); room.slots],
             next_stream: 1,
             in_flight: 0,
-            most_streams: SLOTS / 2,
+            most_streams: room.slots / 2,
             send_window: i64::from(frames::DEFAULT_WINDOW),
             unacknowledged: 0,
             blocks: Blocks::new(),
@@ -80,7 +89,8 @@ impl Connection {
     /// Sends one request if streams and window allow it.
     pub fn send(&mut self, requests: &Requests, index: usize, now: u64) -> bool {
         let data = i64::from(requests.data_len(index));
-        let slot = &mut self.slots[slot_of(self.next_stream)];
+        let at = self.slot_of(self.next_stream);
+        let slot = &mut self.slots[at];
         if self.in_flight >= self.most_streams || self.send_window < data || slot.stream != 0 {
             return false;
         }
@@ -120,7 +130,9 @@ impl Connection {
                 Ok(count) => {
                     self.filled += count;
                     let was_full = self.filled == self.input.len();
-                    self.take_frames(tally, now());
+                    let now = now();
+                    tally.at(now);
+                    self.take_frames(tally, now);
                     if !was_full {
                         return;
                     }
@@ -156,7 +168,8 @@ impl Connection {
         match head.kind {
             frames::DATA => {
                 self.credit(head.length as u32);
-                let slot = &mut self.slots[slot_of(head.stream)];
+                let at = self.slot_of(head.stream);
+                let slot = &mut self.slots[at];
                 if slot.stream == head.stream {
                     slot.message.extend_from_slice(payload);
                 }
@@ -169,7 +182,7 @@ impl Connection {
                 for (id, value) in frames::settings(payload) {
                     match id {
                         frames::MAX_CONCURRENT_STREAMS => {
-                            self.most_streams = (value as usize).min(SLOTS / 2);
+                            self.most_streams = (value as usize).min(self.slots.len() / 2);
                         }
                         frames::INITIAL_WINDOW_SIZE if value < 16_384 => {
                             tally.error("the server's stream window is too small for us");
@@ -208,7 +221,8 @@ impl Connection {
         if head.flags & frames::END_STREAM != 0 {
             self.finish(head.stream, block, tally, now);
         } else {
-            let slot = &mut self.slots[slot_of(head.stream)];
+            let at = self.slot_of(head.stream);
+            let slot = &mut self.slots[at];
             if slot.stream == head.stream {
                 slot.head = Some(block);
             }
@@ -217,7 +231,8 @@ impl Connection {
 
     /// Counts an answer that has ended. A block that comes alone is head and trailer in one.
     fn finish(&mut self, stream: u32, trailer: Block, tally: &mut Tally, now: u64) {
-        let slot = &mut self.slots[slot_of(stream)];
+        let at = self.slot_of(stream);
+        let slot = &mut self.slots[at];
         if slot.stream != stream {
             return tally.error("an answer to no request");
         }
@@ -227,7 +242,8 @@ impl Connection {
     }
 
     fn release(&mut self, stream: u32) {
-        let slot = &mut self.slots[slot_of(stream)];
+        let at = self.slot_of(stream);
+        let slot = &mut self.slots[at];
         if slot.stream == stream {
             slot.stream = 0;
             self.in_flight -= 1;
@@ -242,8 +258,8 @@ impl Connection {
             self.unacknowledged = 0;
         }
     }
-}
 
-fn slot_of(stream: u32) -> usize {
-    (stream as usize >> 1) % SLOTS
+    fn slot_of(&self, stream: u32) -> usize {
+        (stream as usize >> 1) % self.slots.len()
+    }
 }

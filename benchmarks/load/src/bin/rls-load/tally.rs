@@ -1,9 +1,10 @@
-//! What came back: good answers with their times, and everything that makes a run void.
+//! What rate limit answers say: good ones are counted, all others make the run void.
 
-use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
-use hdrhistogram::Histogram;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use tidegate_load::arguments::to_hex;
+use tidegate_load::count::Count;
 
 use crate::answers::{Block, OK, OVER_LIMIT, Verdict};
 
@@ -28,37 +29,32 @@ impl std::str::FromStr for Expect {
     }
 }
 
-/// The count of a run.
+/// The count of a run, and what its first good answer was.
 #[derive(Debug)]
 pub struct Tally {
     expect: Expect,
-    /// Answers outside the measured time are checked like all others but not counted as rate.
-    pub is_measuring: bool,
-    answers: u64,
+    count: Count,
     over: u64,
-    times: Histogram<u64>,
-    errors: BTreeMap<String, u64>,
-    last: Vec<u8>,
+    first: Vec<u8>,
+}
+
+impl Deref for Tally {
+    type Target = Count;
+
+    fn deref(&self) -> &Count {
+        &self.count
+    }
+}
+
+impl DerefMut for Tally {
+    fn deref_mut(&mut self) -> &mut Count {
+        &mut self.count
+    }
 }
 
 impl Tally {
     pub fn new(expect: Expect) -> Self {
-        // Up to a minute in steps of a microsecond, three digits exact.
-        let times = Histogram::new_with_bounds(1, 60_000_000, 3)
-            .unwrap_or_else(|_| unreachable!("the bounds are constant and legal"));
-        Self {
-            expect,
-            is_measuring: false,
-            answers: 0,
-            over: 0,
-            times,
-            errors: BTreeMap::new(),
-            last: Vec::new(),
-        }
-    }
-
-    pub fn error(&mut self, what: impl Into<String>) {
-        *self.errors.entry(what.into()).or_default() += 1;
+        Self { expect, count: Count::default(), over: 0, first: Vec::new() }
     }
 
     /// Counts a finished answer: its header blocks, its message, the time it took.
@@ -84,41 +80,18 @@ impl Tally {
         if !is_right {
             return self.error(format!("overall_code {overall_code}"));
         }
-        if self.answers == 0 {
-            self.last = message.to_vec();
+        if self.first.is_empty() {
+            self.first = message.to_vec();
         }
-        if self.is_measuring {
-            self.answers += 1;
+        if self.good(micros) {
             self.over += u64::from(overall_code == OVER_LIMIT);
-            self.times.saturating_record(micros.max(1));
         }
     }
 
-    pub fn report(&self, seconds: f64, cpu: &[(String, f64)]) -> Value {
-        let answers = self.answers;
-        let per_answer: serde_json::Map<String, Value> = cpu
-            .iter()
-            .map(|(name, used)| (name.clone(), json!(round(used * 1e6 / answers.max(1) as f64))))
-            .collect();
-        let share: serde_json::Map<String, Value> =
-            cpu.iter().map(|(name, used)| (name.clone(), json!(round(used / seconds)))).collect();
-        json!({
-            "rate": (answers as f64 / seconds).round(),
-            "answers": answers,
-            "over_limit": self.over,
-            "seconds": round(seconds),
-            "p50_us": self.times.value_at_quantile(0.5),
-            "p99_us": self.times.value_at_quantile(0.99),
-            "max_us": self.times.max(),
-            "cpu_us": per_answer,
-            "cpu_share": share,
-            "errors": self.errors,
-            "is_void": answers == 0 || !self.errors.is_empty(),
-            "answer": tidegate_load::arguments::to_hex(self.last.get(5..).unwrap_or_default()),
-        })
+    pub fn report(&self, seconds: f64, cpu: &[(String, f64)]) -> Map<String, Value> {
+        let mut report = self.count.report(seconds, cpu);
+        report.insert("over_limit".to_owned(), json!(self.over));
+        report.insert("answer".to_owned(), json!(to_hex(self.first.get(5..).unwrap_or_default())));
+        report
     }
-}
-
-fn round(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
 }

@@ -23,6 +23,16 @@ impl Processes {
         self.0.iter().map(|(_, pid)| used(pid)).collect()
     }
 
+    /// Bytes of memory that the process of a name holds.
+    pub fn resident(&self, name: &str) -> Result<u64, String> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        let (_, pid) = found.ok_or_else(|| format!("--watch names no {name}=PID"))?;
+        let path = format!("/proc/{pid}/statm");
+        let statm = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+        Ok(pages * rustix::param::page_size() as u64)
+    }
+
     /// The seconds used between two readings, by name.
     pub fn between(&self, before: &[f64], after: &[f64]) -> Vec<(String, f64)> {
         let used = before.iter().zip(after).map(|(before, after)| after - before);
