@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import resource
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,10 +73,89 @@ def take_turns(systems: Mapping[str, Callable[[], Figures]], rounds: int = 3) ->
     for _ in range(rounds):
         for name, run in systems.items():
             runs[name].append(run())
+    return _medians(runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """How many times as good one system is as another: CPU a decision, pair by pair of turns."""
+
+    median: float
+    lower: float
+    upper: float
+    pairs: int
+    figures: dict[str, Figures]
+    """The median of each figure of each system."""
+
+    @property
+    def note(self) -> str:
+        """The spread, for the report."""
+        ours, other = self.figures
+        return (
+            f"{ours} to {other} is of server CPU a decision: median {self.median:.3f} of"
+            f" {self.pairs} pairs, quartiles {self.lower:.3f} and {self.upper:.3f}"
+        )
+
+
+def paired_ratio(
+    systems: Mapping[str, Callable[[], Figures]],
+    pairs: int = 7,
+    figure: str = "server_cpu_us",
+) -> Paired:
+    """Compares two systems that are nearly alike, by interleaved pairs of turns.
+
+    What slows the machine for a while slows both turns of a pair, so their ratio stands. Who is
+    first changes from pair to pair.
+
+    Args:
+        systems: Two: first the one that is judged, then the one that it is held against.
+        pairs: How many pairs; 7 at least.
+        figure: What is compared, of the kind where less is better.
+    """
+    if len(systems) != 2 or pairs < 7:
+        raise ValueError("two systems and at least 7 pairs, so that the quartiles say something")
+    runs: dict[str, list[Figures]] = {name: [] for name in systems}
+    names = list(systems)
+    for pair in range(pairs):
+        for name in names[::-1] if pair % 2 else names:
+            runs[name].append(systems[name]())
+    ours, other = runs.values()
+    ratios = [b[figure] / a[figure] for a, b in zip(ours, other, strict=True)]
+    lower, median, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+    return Paired(median, lower, upper, pairs, _medians(runs))
+
+
+def _medians(runs: Mapping[str, list[Figures]]) -> dict[str, Figures]:
     return {
         name: {figure: statistics.median(run[figure] for run in taken) for figure in taken[0]}
         for name, taken in runs.items()
     }
+
+
+def resident_bytes(pid: int) -> int:
+    """The memory that a process holds."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def stolen_seconds() -> float:
+    """For how long the host has kept cores from this machine: `steal` in /proc/stat."""
+    first = Path("/proc/stat").read_text().partition("\n")[0].split()
+    return int(first[8]) / os.sysconf("SC_CLK_TCK") if len(first) > 8 else 0.0
+
+
+def allow_open_files(needed: int) -> None:
+    """Lets this process and its children open so many files.
+
+    Raises:
+        RuntimeError: The machine does not permit it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= needed:
+        return
+    if hard < needed:
+        raise RuntimeError(f"{needed:,} open files are needed, {hard:,} permitted (ulimit -Hn)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def machine() -> str:

@@ -5,20 +5,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.harness import Bar, Figures
-from benchmarks.rls import FLOOR, OURS, PEER, Ratio, measure, ratio
+from benchmarks.rls import Scenario, measure
+from benchmarks.systems import FLOOR, PEER
+from benchmarks.workloads import ONE_LIMIT
 
-
-def bars(figures: dict[str, Figures]) -> tuple[list[Bar], list[Ratio]]:
-    """The promises of this scenario."""
-    ratios = {FLOOR: ratio(figures, OURS, FLOOR)}
-    found = [Bar("times the floor server", ">=", 0.75, ratios[FLOOR].value)]
-    if PEER in figures:
-        ratios[PEER] = ratio(figures, OURS, PEER)
-        found.append(Bar("times envoyproxy/ratelimit", ">=", 10, ratios[PEER].value))
-    return found, list(ratios.values())
-
+SCENARIO = Scenario(
+    name="rls-memory",
+    workload=ONE_LIMIT,
+    shared_store=False,
+    streams=64,
+    bars={FLOOR: 0.75, PEER: 10},
+    cpu_bars={},
+)
 
 if __name__ == "__main__":
-    # The store is in the server, so the load's core is free to keep a schedule.
-    sys.exit(measure("rls-memory", shared_store=False, bars=bars, streams=64, paced_share=0.6))
+    sys.exit(measure(SCENARIO))

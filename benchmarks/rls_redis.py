@@ -5,22 +5,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.harness import Bar, Figures
-from benchmarks.rls import OURS, PEER, Ratio, measure, ratio
+from benchmarks.rls import Scenario, measure
+from benchmarks.systems import PEER
+from benchmarks.workloads import ONE_LIMIT
 
-
-def bars(figures: dict[str, Figures]) -> tuple[list[Bar], list[Ratio]]:
-    """The promises of this scenario; without the peer there is nothing to compare with."""
-    if PEER not in figures:
-        return [], []
-    of_peer = ratio(figures, OURS, PEER)
-    cpu = figures[OURS]["server_cpu_us"] / figures[PEER]["server_cpu_us"]
-    found = [
-        Bar("times envoyproxy/ratelimit", ">=", 6, of_peer.value),
-        Bar("server CPU a decision, times that of envoyproxy/ratelimit", "<=", 1 / 6, cpu),
-    ]
-    return found, [of_peer]
-
+SCENARIO = Scenario(
+    name="rls-redis",
+    workload=ONE_LIMIT,
+    shared_store=True,
+    streams=16,
+    bars={PEER: 6},
+    cpu_bars={PEER: 1 / 6},
+    notes=("the store decides within the deadline that is shipped, 5 ms",),
+)
 
 if __name__ == "__main__":
-    sys.exit(measure("rls-redis", shared_store=True, bars=bars, streams=32))
+    sys.exit(measure(SCENARIO))

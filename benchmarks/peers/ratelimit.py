@@ -12,15 +12,6 @@ VERSION = "v1.4.1-0.20260122083618-3fb702589d36"
 MODULE = "github.com/envoyproxy/ratelimit/src/service_cmd"
 BUILD = Path(__file__).parents[2] / "build"
 
-CONFIG = """\
-domain: bench
-descriptors:
-  - key: tenant
-    descriptors:
-      - key: api_key
-        rate_limit: {unit: minute, requests_per_unit: 1000000}
-"""
-
 
 def binary() -> Path | None:
     """The server, built when it is first needed; none where that is not possible.
@@ -45,14 +36,14 @@ def binary() -> Path | None:
     return built
 
 
-def server(program: Path, redis_port: int, folder: Path, core: int) -> Running:
-    """The server with our policy in its own words; its counters are in the Redis at that port.
+def server(program: Path, redis_port: int, folder: Path, core: int, policy: str) -> Running:
+    """The server with a policy in its own words; its counters are in the Redis at that port.
 
     No statistics and no logs, so that nothing is measured but decisions.
     """
     config = folder / "ratelimit" / "config"
     config.mkdir(parents=True)
-    (config / "bench.yaml").write_text(CONFIG)
+    (config / "bench.yaml").write_text(policy)
     port = free_port()
     settings = {
         "RUNTIME_ROOT": str(folder),

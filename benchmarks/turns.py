@@ -1,0 +1,214 @@
+"""One system under one load for some seconds: what it did, and whether that counts.
+
+Servers are on core 0, the generator and every store on core 1. A turn whose answers are not all
+right is void: it is said, not counted, and made again.
+"""
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NotRequired, TypedDict
+
+from benchmarks import installed
+from benchmarks.harness import Figures, stolen_seconds
+from benchmarks.running import Running
+from tests.servers.valkey import StoreServer
+
+SERVER_CORE, LOAD_CORE = 0, 1
+VOID_TURNS = 5
+SATURATED = 0.9
+"""The share of its core from which on a server sets the pace."""
+
+
+class Lateness(TypedDict):
+    """How late the generator came to what its schedule had due."""
+
+    p99_us: float
+    p999_us: float
+    max_us: float
+
+
+class Memory(TypedDict):
+    """What the server held before and after the idle connections were opened."""
+
+    before_bytes: int
+    after_bytes: int
+
+
+class Report(TypedDict):
+    """What a generator prints."""
+
+    rate: float
+    p50_us: float
+    p99_us: float
+    p999_us: float
+    max_us: float
+    cpu_us: dict[str, float]
+    cpu_share: dict[str, float]
+    errors: dict[str, int]
+    errors_at_us: list[int] | None
+    is_void: bool
+    answer: str
+    lateness: NotRequired[Lateness]
+    memory: NotRequired[Memory]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How hard and how long.
+
+    Args:
+        seconds: Measured time.
+        warmup: Time before that, under the same load.
+        connections: Open ones that ask.
+        streams: Questions in flight on each; none where the protocol has one at a time.
+        keys: Different requests.
+        rate: A schedule, in requests a second; none: a closed loop.
+        idle: Connections that stand open beside.
+    """
+
+    seconds: float
+    warmup: float
+    connections: int
+    streams: int | None = None
+    keys: int = 10_000
+    rate: int | None = None
+    idle: int = 0
+
+    @property
+    def arguments(self) -> list[str]:
+        """For the generator."""
+        said = {
+            "core": LOAD_CORE,
+            "connections": self.connections,
+            "streams": self.streams,
+            "seconds": self.seconds,
+            "warmup": self.warmup,
+            "keys": self.keys,
+            "rate": self.rate,
+            "idle": self.idle or None,
+        }
+        pairs = [(f"--{name}", str(value)) for name, value in said.items() if value is not None]
+        return [word for pair in pairs for word in pair]
+
+
+class VoidError(Exception):
+    """Turns with wrong or degraded answers, and no other."""
+
+
+@dataclass
+class System:
+    """One server, how it is asked, and what a turn of it says.
+
+    Args:
+        server: The process.
+        generator: The program that asks, with what it asks.
+        store: What it counts in, if that is a process of its own.
+        degraded: Decisions that were made without the store so far.
+    """
+
+    server: Running
+    generator: Sequence[str]
+    store: StoreServer | None = None
+    degraded: Callable[[], float] = lambda: 0.0
+    voids: list[str] = field(default_factory=list)
+
+    @property
+    def watched(self) -> dict[str, int]:
+        """The processes whose CPU time counts."""
+        store = {} if self.store is None else {"store": self.store.pid}
+        return {"server": self.server.pid, **store}
+
+    def command(self, load: Load) -> list[str | Path]:
+        """What drives the server; CPU time is that of the watched processes while it measures."""
+        program, *asks = self.generator
+        watch = ",".join(f"{name}={pid}" for name, pid in self.watched.items())
+        address = f"127.0.0.1:{self.server.port}"
+        return [
+            *(installed.program(program), "--address", address, "--watch", watch),
+            *asks,
+            *load.arguments,
+        ]
+
+    def run(self, load: Load) -> Report:
+        """Drives the server once, whatever comes of it."""
+        said = subprocess.run(self.command(load), check=True, stdout=subprocess.PIPE, text=True)
+        report: Report = json.loads(said.stdout)
+        return report
+
+    def report(self, load: Load) -> Report:
+        """One turn that counts; void ones are made again.
+
+        Raises:
+            VoidError: Too many void turns in a row.
+        """
+        for _ in range(VOID_TURNS):
+            degraded, stolen = self.degraded(), stolen_seconds()
+            report = self.run(load)
+            unseen = self.degraded() - degraded
+            if not report["is_void"] and not unseen:
+                return report
+            self.voids.append(_why(report, unseen, stolen_seconds() - stolen))
+        raise VoidError(f"{self.server.name}: {VOID_TURNS} void turns in a row: {self.voids[-1]}")
+
+    def turn(self, load: Load) -> Figures:
+        """The figures of one turn that counts."""
+        return figures_of(self.report(load))
+
+    @property
+    def notes(self) -> list[str]:
+        """What to say about its void turns."""
+        return [f"void turn of {self.server.name}: {why}" for why in self.voids]
+
+
+def _why(report: Report, unseen: float, stolen: float) -> str:
+    said = [f"{count} x {what}" for what, count in report["errors"].items()]
+    if at := report["errors_at_us"]:
+        said.append(f"{at[0] / 1e6:.3f} s to {at[1] / 1e6:.3f} s after the start")
+    if not report["errors"]:
+        said.append(f"{unseen:.0f} degraded decisions")
+    if stolen:
+        said.append(f"the machine's cores were away for {stolen:.2f} s")
+    return ", ".join(said)
+
+
+def figures_of(report: Report) -> Figures:
+    """The figures for table and file."""
+    cpu, share = report["cpu_us"], report["cpu_share"]
+    figures = {
+        "rate": report["rate"],
+        "server_cpu_us": cpu["server"],
+        "store_cpu_us": cpu.get("store", 0.0),
+        "load_cpu_us": cpu["load"],
+        "p50_us": report["p50_us"],
+        "p99_us": report["p99_us"],
+        "server_core": share["server"],
+        "load_core": share["load"] + share.get("store", 0.0),
+    }
+    if late := report.get("lateness"):
+        more = {"p999_us": report["p999_us"], "max_us": report["max_us"]}
+        figures |= more | {"late_p99_us": late["p99_us"], "late_p999_us": late["p999_us"]}
+    return figures
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times as good one system is as another; `note` says where it is not of rates."""
+
+    value: float
+    note: str | None = None
+
+
+def ratio(figures: dict[str, Figures], better: str, other: str) -> Ratio:
+    """Rate against rate where both servers set the pace, else CPU against CPU a decision."""
+    ours, theirs = figures[better], figures[other]
+    for name, taken in ((better, ours), (other, theirs)):
+        server, load = taken["server_core"], taken["load_core"]
+        if server < SATURATED or server < load:
+            by_cpu = theirs["server_cpu_us"] / ours["server_cpu_us"]
+            why = "the load's core was the busier one" if server < load else "its own was not full"
+            note = f"{better} to {other} is of server CPU a decision: with {name}, {why}"
+            return Ratio(by_cpu, note)
+    return Ratio(ours["rate"] / theirs["rate"])
