@@ -96,6 +96,7 @@ pub enum OnStoreFailure {
 }
 
 /// One rate of one limit.
+#[expect(clippy::struct_excessive_bools, reason = "each is a word that a policy says or not")]
 #[derive(Debug)]
 pub struct Rule {
     /// Its place in [`Domain::rules`].
