@@ -120,6 +120,8 @@ class ServiceOptions:
         headers: str,
         max_connections: int | None = None,
         drain_notice_us: int | None = None,
+        denials_kept: int | None = None,
+        metrics: bool | None = None,
     ) -> Self: ...
     @property
     def http(self) -> str: ...
@@ -141,6 +143,10 @@ class ServiceOptions:
     def max_connections(self) -> int | None: ...
     @property
     def drain_notice_us(self) -> int | None: ...
+    @property
+    def denials_kept(self) -> int | None: ...
+    @property
+    def metrics(self) -> bool | None: ...
 
 @final
 class Server:

@@ -4,7 +4,7 @@ pub mod clock;
 pub mod memory;
 pub mod redis;
 
-pub use clock::Clock;
+pub use clock::{Clock, Stopwatch};
 pub use memory::{MemoryOptions, MemoryStore};
 
 /// What a store says of a request's operations, in the order of `Plan::asked`.

@@ -38,13 +38,17 @@ pub struct ServiceOptions {
     /// Microseconds for which "not ready" is told before connections are asked to leave; None:
     /// as long as the doors think right.
     drain_notice_us: Option<u64>,
+    /// Denials that are kept to be explained; None: as many as the node thinks right.
+    denials_kept: Option<usize>,
+    /// Whether decisions are counted and timed; None: they are.
+    metrics: Option<bool>,
 }
 
 #[pymethods]
 impl ServiceOptions {
     #[new]
     #[pyo3(signature = (*, http, grpc, workers, max_counters, store, prefix, deadline_us, headers,
-        max_connections=None, drain_notice_us=None))]
+        max_connections=None, drain_notice_us=None, denials_kept=None, metrics=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     const fn new(
         http: String,
@@ -57,6 +61,8 @@ impl ServiceOptions {
         headers: String,
         max_connections: Option<usize>,
         drain_notice_us: Option<u64>,
+        denials_kept: Option<usize>,
+        metrics: Option<bool>,
     ) -> Self {
         Self {
             http,
@@ -69,6 +75,8 @@ impl ServiceOptions {
             headers,
             max_connections,
             drain_notice_us,
+            denials_kept,
+            metrics,
         }
     }
 }
@@ -96,7 +104,14 @@ impl Server {
     ) -> PyResult<Self> {
         guarded(|| {
             let clock = Arc::new(Clock::default());
-            let node = Arc::new(Node::new(store(options, &clock)?, clock));
+            let mut node = Node::new(store(options, &clock)?, clock);
+            if let Some(places) = options.denials_kept {
+                node = node.keeping_denials(places);
+            }
+            if options.metrics == Some(false) {
+                node = node.without_metrics();
+            }
+            let node = Arc::new(node);
             node.load(snapshot).map_err(|error| errors::snapshot(&error))?;
             let usual = ServerOptions::default();
             let options = ServerOptions {

@@ -98,6 +98,13 @@ impl Node {
         self
     }
 
+    /// Counts nothing, for a measure of what counting costs.
+    #[must_use]
+    pub fn without_metrics(mut self) -> Self {
+        self.metrics = Metrics::new(false);
+        self
+    }
+
     /// Puts a compiled snapshot in force and returns its revision. Requests under way finish
     /// with the policy that they began with.
     ///

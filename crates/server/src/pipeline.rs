@@ -15,6 +15,7 @@ use tidegate_counters::Outcomes;
 use crate::decision_id::DecisionId;
 use crate::explain::{pack, put_explanation};
 use crate::join::join;
+use crate::metrics::Timed;
 use crate::node::Node;
 use crate::store::{Store, StoreFailure, Way};
 
@@ -226,7 +227,7 @@ impl WorkerNode {
         for (ask, planned) in asks.iter().zip(&planned) {
             match planned {
                 Ok(planned) => {
-                    let outcomes = counted.next().unwrap_or(Err(StoreFailure("lost")));
+                    let outcomes = counted.next().unwrap_or(Err(StoreFailure::new("lost")));
                     let outcomes = outcomes.as_ref().map_err(|failure| *failure);
                     self.node.conclude(ask, planned, outcomes, |answer| say(Ok(answer)));
                 }
@@ -255,13 +256,17 @@ impl WorkerNode {
         let ask = Ask { domain: ask.domain, descriptors: &descriptors };
         let plan = self.node.plan(rules, &ask)?.plan;
         let done = self.node.store.reset(&self.way, &plan).await;
-        done.map_err(|failure| Refused::Store(failure.0))?;
+        done.map_err(|failure| Refused::Store(failure.reason))?;
         Ok(limits_of(&plan))
     }
 
     #[inline]
     async fn count(&self, planned: &Planned<'_>) -> Result<Outcomes, StoreFailure> {
-        self.node.store.decide(&self.way, &planned.plan, planned.now_us).await
+        let store = &self.node.store;
+        let watch = if store.is_immediate() { None } else { self.node.metrics.watch(Timed::Store) };
+        let outcomes = store.decide(&self.way, &planned.plan, planned.now_us).await;
+        self.node.metrics.took(Timed::Store, watch);
+        outcomes
     }
 }
 

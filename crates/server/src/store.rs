@@ -27,11 +27,23 @@ pub(crate) enum Way {
 
 /// Why the store gave no answer, as one of few words that metrics can bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StoreFailure(pub &'static str);
+pub struct StoreFailure {
+    /// What it means for the decision.
+    pub reason: &'static str,
+    /// What it was; finer than the reason where the store answered with an error.
+    pub class: &'static str,
+}
+
+impl StoreFailure {
+    /// A failure that has no finer class.
+    pub const fn new(reason: &'static str) -> Self {
+        Self { reason, class: reason }
+    }
+}
 
 impl From<StoreError> for StoreFailure {
     fn from(error: StoreError) -> Self {
-        Self(error.label())
+        Self { reason: error.label(), class: error.class() }
     }
 }
 
@@ -80,8 +92,13 @@ impl Store {
             }
             Self::Redis(redis) => {
                 let help = "Connections to the store that stand now.";
-                let connections = redis.health().connections;
-                page.single("tidegate_store_connections", Kind::Gauge, help, connections);
+                let health = redis.health();
+                page.single("tidegate_store_connections", Kind::Gauge, help, health.connections);
+                let name = "tidegate_store_connects_total";
+                page.single(name, Kind::Counter, "Connections to the store made.", health.made);
+                let name = "tidegate_store_connection_failures_total";
+                let help = "Connections to the store, and attempts at one, that failed.";
+                page.single(name, Kind::Counter, help, health.failed);
             }
         }
     }
@@ -106,7 +123,7 @@ impl Store {
         match (self, way) {
             (Self::Memory(memory), _) => Ok(memory.decide(plan, now_us)),
             (Self::Redis(_), Way::Redis(handle)) => Ok(handle.decide(plan).await?),
-            (Self::Redis(_), Way::Here) => Err(StoreFailure("disconnected")),
+            (Self::Redis(_), Way::Here) => Err(StoreFailure::new("disconnected")),
         }
     }
 
@@ -115,7 +132,7 @@ impl Store {
         match (self, way) {
             (Self::Memory(memory), _) => memory.reset(plan),
             (Self::Redis(_), Way::Redis(handle)) => handle.reset(plan).await?,
-            (Self::Redis(_), Way::Here) => return Err(StoreFailure("disconnected")),
+            (Self::Redis(_), Way::Here) => return Err(StoreFailure::new("disconnected")),
         }
         Ok(())
     }

@@ -114,6 +114,8 @@ class Service:
             headers=settings.headers,
             max_connections=settings.max_connections,
             drain_notice_us=settings.drain_notice_us,
+            denials_kept=settings.denials_kept,
+            metrics=settings.metrics == "on",
         )
         return _native.Server.start(first.snapshot.data, options, admin_token=settings.admin_token)
 

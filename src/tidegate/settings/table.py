@@ -30,6 +30,8 @@ class Settings:
     headers: str
     admin_token: str | None = field(repr=False)
     drain_notice_us: int
+    denials_kept: int
+    metrics: str
 
     @property
     def store_name(self) -> str:
@@ -143,6 +145,19 @@ ROWS: tuple[Setting, ...] = (
         "500ms",
         "how long a node that is told to stop says so, and still serves, before it takes leave",
         attribute="drain_notice_us",
+    ),
+    Setting(
+        "denials-kept",
+        values.count(1_048_576, least=0),
+        "4096",
+        "the last denials that can be explained, 1 KiB each at most; 0 keeps none",
+        "denials",
+    ),
+    Setting(
+        "metrics",
+        values.choice("on|off", ("on", "off"), {}),
+        "on",
+        "whether decisions are counted and timed for /metrics",
     ),
 )
 """Every setting of `tidegate serve`."""

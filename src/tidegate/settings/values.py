@@ -74,17 +74,17 @@ def read_address(text: str) -> str:
     return f"[{name}]:{int(port)}" if ":" in name else f"{name}:{int(port)}"
 
 
-def count(most: int) -> Kind:
-    """A whole number from 1 to `most`; `10k` and `5M` are numbers."""
-    form = f"a whole number from 1 to {most:,}; `k` and `M` may follow it"
-    return Kind("N", form, lambda text: _read_count(text, most), is_number=True)
+def count(most: int, least: int = 1) -> Kind:
+    """A whole number from `least` to `most`; `10k` and `5M` are numbers."""
+    form = f"a whole number from {least} to {most:,}; `k` and `M` may follow it"
+    return Kind("N", form, lambda text: _read_count(text, least, most), is_number=True)
 
 
-def _read_count(text: str, most: int) -> int:
+def _read_count(text: str, least: int, most: int) -> int:
     match = _COUNT.fullmatch(text.strip())
     found = int(match[1]) * _THOUSANDS[match[2]] if match else 0
-    if not 1 <= found <= most:
-        raise ValueError(f"must be a whole number from 1 to {most:,}, such as 100 or 10k")
+    if match is None or not least <= found <= most:
+        raise ValueError(f"must be a whole number from {least} to {most:,}, such as 100 or 10k")
     return found
 
 

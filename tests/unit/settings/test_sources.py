@@ -100,7 +100,7 @@ def test_a_policy_in_the_file_is_looked_for_beside_it(file: Path) -> None:
     [
         ("TIDEGATE_SOTRE", "did you mean TIDEGATE_STORE?"),
         ("TIDEGATE_MAXCOUNTERS", "did you mean TIDEGATE_MAX_COUNTERS?"),
-        ("TIDEGATE_SOMETHING_ELSE", "tidegate config lists all settings"),
+        ("TIDEGATE_QUUX_XYZZY", "tidegate config lists all settings"),
     ],
 )
 def test_a_variable_that_is_no_setting_is_an_error(name: str, hint: str) -> None:

@@ -72,6 +72,14 @@ impl StoreError {
         }
     }
 
+    /// What it was, for metrics: the label, or the class of what the server answered.
+    pub const fn class(&self) -> &'static str {
+        match self {
+            Self::Refused { class, .. } => class.as_str(),
+            other => other.label(),
+        }
+    }
+
     /// What follows for the call and the connection.
     pub(super) fn remedy(&self) -> Remedy {
         match self {
@@ -166,6 +174,24 @@ impl ErrorClass {
         match row.map_or(Self::Other, |row| row.1) {
             Self::Other if text.contains("can't run this command") => Self::NotPermitted,
             class => class,
+        }
+    }
+
+    /// One word for metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ErrorClass::NoScript => "no_script",
+            ErrorClass::ReadOnly => "read_only",
+            ErrorClass::Loading => "loading",
+            ErrorClass::Busy => "busy",
+            ErrorClass::MasterDown => "master_down",
+            ErrorClass::Cluster => "cluster",
+            ErrorClass::OutOfMemory => "out_of_memory",
+            ErrorClass::Misconfigured => "misconfigured",
+            ErrorClass::NoReplicas => "no_replicas",
+            ErrorClass::NotPermitted => "not_permitted",
+            ErrorClass::NotAuthenticated => "not_authenticated",
+            ErrorClass::Other => "other",
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the store's state is: for readiness, logs and metrics.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -10,6 +10,10 @@ use parking_lot::Mutex;
 pub struct Health {
     /// Connections of workers that stand now.
     pub connections: usize,
+    /// Connections that were made since the start.
+    pub made: u64,
+    /// Attempts to connect, and connections, that failed since the start.
+    pub failed: u64,
     /// True if one stands.
     pub is_up: bool,
     /// What went wrong last; none if nothing did since a connection was made.
@@ -22,6 +26,8 @@ pub struct Health {
 #[derive(Debug, Default)]
 pub(super) struct Record {
     connections: AtomicUsize,
+    made: AtomicU64,
+    failed: AtomicU64,
     /// Guards the words alone.
     words: Mutex<Words>,
 }
@@ -36,6 +42,7 @@ impl Record {
     // Relaxed throughout: a count for display, which orders nothing.
     pub(super) fn connected(&self, warnings: Vec<String>) {
         self.connections.fetch_add(1, Ordering::Relaxed);
+        self.made.fetch_add(1, Ordering::Relaxed);
         self.greeted(warnings);
     }
 
@@ -49,6 +56,7 @@ impl Record {
     }
 
     pub(super) fn failed(&self, why: &Arc<str>) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
         self.words.lock().last_error = Some(Arc::clone(why));
     }
 
@@ -61,6 +69,8 @@ impl Record {
         let words = self.words.lock();
         Health {
             connections,
+            made: self.made.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
             is_up: connections > 0,
             last_error: words.last_error.clone(),
             warnings: words.warnings.clone(),

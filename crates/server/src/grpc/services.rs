@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::health;
 use super::rls::{self, RateLimitDoor};
 use super::transport::{Call, Message, Reply, Service, Status};
+use crate::metrics::Timed;
 use crate::pipeline::WorkerNode;
 
 /// The services on one worker's thread.
@@ -55,12 +56,18 @@ impl Service for Services {
         let node = self.node.node();
         match method {
             Method::ShouldRateLimit if node.is_immediate() => {
-                Reply::Ready(rls::answer_now(node, &self.door, &call.message, &call.metadata))
+                let watch = node.metrics().watch(Timed::Grpc);
+                let answer = rls::answer_now(node, &self.door, &call.message, &call.metadata);
+                node.metrics().took(Timed::Grpc, watch);
+                Reply::Ready(answer)
             }
             Method::ShouldRateLimit => {
                 let (node, door) = (Rc::clone(&self.node), Arc::clone(&self.door));
                 Reply::Later(Box::pin(async move {
-                    rls::answer_later(&node, &door, call.message, call.metadata).await
+                    let watch = node.node().metrics().watch(Timed::Grpc);
+                    let answer = rls::answer_later(&node, &door, call.message, call.metadata).await;
+                    node.node().metrics().took(Timed::Grpc, watch);
+                    answer
                 }))
             }
             Method::HealthCheck => Reply::Ready(health::check(node, &call.message)),

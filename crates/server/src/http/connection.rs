@@ -24,6 +24,7 @@ use crate::drain::Drain;
 use crate::forward_auth::ForwardAuth;
 use crate::grpc::rls::RateLimitDoor;
 use crate::grpc::transport;
+use crate::metrics::Timed;
 use crate::pipeline::WorkerNode;
 
 const MAX_HEAD: usize = 64 << 10;
@@ -100,8 +101,10 @@ impl HttpDoor {
 
     /// A panic costs one request, not the connection.
     async fn answer(&self, peer: Option<IpAddr>, request: Request<Incoming>) -> Answered {
+        let metrics = self.node.node().metrics();
+        let watch = metrics.watch(Timed::Http);
         let mut answer = pin!(router::route(self, peer, request));
-        poll_fn(|cx| {
+        let answered = poll_fn(|cx| {
             let polled = catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx)));
             polled.unwrap_or_else(|_| {
                 self.stats.panics.fetch_add(1, Ordering::Relaxed);
@@ -109,6 +112,8 @@ impl HttpDoor {
                 Poll::Ready(error(StatusCode::INTERNAL_SERVER_ERROR, detail))
             })
         })
-        .await
+        .await;
+        metrics.took(Timed::Http, watch);
+        answered
     }
 }

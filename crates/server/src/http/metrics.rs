@@ -7,7 +7,7 @@ use hyper::StatusCode;
 
 use super::answer::{Answered, body};
 use super::connection::HttpDoor;
-use crate::metrics::{Kind, Page};
+use crate::metrics::{Kind, Page, Timed};
 use crate::node::Node;
 
 /// The page.
@@ -23,7 +23,7 @@ pub fn page(door: &HttpDoor) -> Answered {
 
 fn decisions(page: &mut Page, node: &Node) {
     let name = "tidegate_decisions_total";
-    page.metric(name, Kind::Counter, "Requests decided; domain=\"other\" has no limits.");
+    page.metric(name, Kind::Counter, "Requests decided; domain=\"\" is none of the policy.");
     for (domain, totals) in node.metrics().by_domain() {
         page.sample(name, &[("domain", &domain), ("result", "allowed")], totals.allowed);
         page.sample(name, &[("domain", &domain), ("result", "denied")], totals.denied);
@@ -41,6 +41,11 @@ fn decisions(page: &mut Page, node: &Node) {
             page.sample(name, &labels, total);
         }
     }
+    let name = "tidegate_near_limit_decisions_total";
+    page.metric(name, Kind::Counter, "Requests that a limit let pass with a fifth or less left.");
+    for ((domain, limit), totals) in node.metrics().by_limit() {
+        page.sample(name, &[("domain", &domain), ("limit", &limit)], totals.near);
+    }
 }
 
 fn store(page: &mut Page, node: &Node) {
@@ -49,7 +54,16 @@ fn store(page: &mut Page, node: &Node) {
     for (reason, total) in node.metrics().degraded() {
         page.sample(name, &[("reason", reason)], total);
     }
+    let name = "tidegate_store_errors_total";
+    page.metric(name, Kind::Counter, "The same decisions by the class of the store's error.");
+    for (class, total) in node.metrics().store_errors() {
+        page.sample(name, &[("class", class)], total);
+    }
     node.store().metrics(page);
+    if !node.is_immediate() {
+        let help = "How long the store took to answer; one in 16 is timed.";
+        node.metrics().times(Timed::Store).single(page, "tidegate_store_duration_seconds", help);
+    }
 }
 
 fn policy(page: &mut Page, node: &Node) {
@@ -77,6 +91,11 @@ fn doors(page: &mut Page, door: &HttpDoor) {
     page.sample(name, &[("door", "grpc")], grpc.open());
     let open = get(&http.opened).saturating_sub(get(&http.closed));
     page.sample(name, &[("door", "http")], open);
+    let name = "tidegate_request_duration_seconds";
+    page.metric(name, Kind::Histogram, "From a request to its answer; one in 16 is timed.");
+    let metrics = door.node.node().metrics();
+    metrics.times(Timed::Grpc).write(page, name, &[("door", "grpc")]);
+    metrics.times(Timed::Http).write(page, name, &[("door", "http")]);
     let name = "tidegate_panics_total";
     page.metric(name, Kind::Counter, "Requests whose handling panicked: bugs.");
     page.sample(name, &[("door", "grpc")], get(&grpc.panics));

@@ -16,6 +16,7 @@ pub(super) enum Cell {
     LimitAllowed,
     LimitDenied,
     LimitShadowDenied,
+    LimitNear,
     DomainAllowed,
     DomainDenied,
 }
@@ -23,7 +24,7 @@ pub(super) enum Cell {
 /// One cache line, so that two stripes never share one.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Row([AtomicU64; 5]);
+struct Row([AtomicU64; 6]);
 
 /// Rows by a limit's number, in chunks that double: a row never moves once it is there, so
 /// adding takes no lock while policies grow.

@@ -9,6 +9,8 @@ pub enum Kind {
     Counter,
     /// Goes both ways.
     Gauge,
+    /// Counts what was observed, by size.
+    Histogram,
 }
 
 /// A page under construction.
@@ -21,6 +23,7 @@ impl Page {
         let kind = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
         };
         // Writing to a String cannot fail.
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");

@@ -13,7 +13,9 @@ fn get_as(address: std::net::SocketAddr, path: &str, token: &str) -> Answer {
 }
 
 fn ask(entries: Value) -> Value {
-    json!({"domain": "shop", "descriptors": [entries]})
+    let mut body = json!({"domain": "shop"});
+    body["descriptors"] = Value::Array(vec![entries]);
+    body
 }
 
 #[test]

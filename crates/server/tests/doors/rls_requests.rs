@@ -214,7 +214,7 @@ async fn unknown_domain_has_no_limits_and_one_label() {
         assert_eq!(told.statuses[0].limit, None);
     }
     let domains = running.node.metrics().by_domain();
-    assert_eq!(domains["other"].allowed, 2);
+    assert_eq!(domains[""].allowed, 2);
     assert_eq!(domains.len(), 2, "{domains:?}");
 }
 
