@@ -4,9 +4,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use http::HeaderMap;
+
 use super::health;
+use super::reflection;
 use super::rls::{self, RateLimitDoor};
-use super::transport::{Call, Message, Reply, Service, Status};
+use super::transport::{Call, Code, Message, Reply, Service, Status};
 use crate::metrics::Timed;
 use crate::pipeline::WorkerNode;
 
@@ -26,6 +29,8 @@ pub enum Method {
     HealthCheck,
     /// `grpc.health.v1.Health/Watch`.
     HealthWatch,
+    /// `ServerReflectionInfo` of `grpc.reflection.v1` and `v1alpha`.
+    Reflection,
 }
 
 impl Services {
@@ -47,6 +52,10 @@ impl Service for Services {
             }
             "/grpc.health.v1.Health/Check" => Some(Method::HealthCheck),
             "/grpc.health.v1.Health/Watch" => Some(Method::HealthWatch),
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+            | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => {
+                Some(Method::Reflection)
+            }
             _ => None,
         }
     }
@@ -75,6 +84,25 @@ impl Service for Services {
                 Ok(messages) => Reply::Stream(messages),
                 Err(status) => Reply::Ready(Err(status)),
             },
+            // A dialogue: see below.
+            Method::Reflection => Reply::Ready(Err(Status::internal("a stream of questions"))),
         }
+    }
+
+    #[inline]
+    fn is_dialogue(&self, method: Method) -> bool {
+        method == Method::Reflection
+    }
+
+    fn answer_each(
+        &self,
+        _method: Method,
+        question: &[u8],
+        metadata: &HeaderMap,
+    ) -> Result<Message, Status> {
+        self.door
+            .enter(metadata)
+            .map_err(|denied| Status::new(Code::Unauthenticated, denied.door_advice()))?;
+        reflection::answer(question)
     }
 }

@@ -22,13 +22,13 @@ use super::service::{Call, Reply, Service};
 use super::stats::count;
 use super::status::{Code, Status};
 
-type Respond = SendResponse<Bytes>;
+pub(super) type Respond = SendResponse<Bytes>;
 
 /// A request whose head was accepted.
-struct Pending<M> {
-    method: M,
-    deadline: Option<Instant>,
-    metadata: HeaderMap,
+pub(super) struct Pending<M> {
+    pub(super) method: M,
+    pub(super) deadline: Option<Instant>,
+    pub(super) metadata: HeaderMap,
 }
 
 /// Why a message never became whole.
@@ -76,6 +76,10 @@ impl<S: Service> Server<S> {
             Ok(admitted) => admitted,
             Err(refusal) => return self.refuse(&mut respond, &refusal),
         };
+        if self.service.is_dialogue(pending.method) {
+            spawn_local(Rc::clone(self).converse(pending, has_encoding, body, respond));
+            return;
+        }
         let mut assembler = Assembler::new(self.settings.max_message, has_encoding);
         match poll_message(&mut body, &mut assembler, cx) {
             Poll::Ready(received) => {
@@ -157,7 +161,7 @@ impl<S: Service> Server<S> {
         }
     }
 
-    fn panicked(&self) -> Status {
+    pub(super) fn panicked(&self) -> Status {
         count(&self.stats.panics);
         Status::internal("a bug in the server; its log holds the place")
     }
@@ -182,7 +186,7 @@ impl<S: Service> Server<S> {
     }
 
     /// Sends one message. False: the client is gone, or kept its window shut for too long.
-    async fn send(&self, stream: &mut SendStream<Bytes>, message: Bytes) -> bool {
+    pub(super) async fn send(&self, stream: &mut SendStream<Bytes>, message: Bytes) -> bool {
         let sent = timeout(self.settings.send_timeout, send_in_pieces(stream, message)).await;
         sent.unwrap_or_else(|_| {
             give_up(stream);

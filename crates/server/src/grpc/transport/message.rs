@@ -118,26 +118,70 @@ impl Assembler {
     /// The length that the prefix tells, once it is there.
     fn check_prefix(&self) -> Result<Option<usize>, Status> {
         let received = self.received();
-        let Some((prefix, rest)) = received.split_first_chunk::<PREFIX_LEN>() else {
-            return Ok(None);
-        };
-        let [flag, length @ ..] = *prefix;
-        let length = u32::from_be_bytes(length) as usize;
-        match flag {
-            0 => {}
-            1 if self.has_encoding => return Err(Status::unknown_encoding()),
-            1 => return Err(Status::internal("a compressed message without grpc-encoding")),
-            _ => return Err(Status::internal("a message's compression flag is neither 0 nor 1")),
-        }
-        if length > self.max_message {
-            let max = self.max_message;
-            let text = format!("a message of {length} bytes; the limit is {max}");
-            return Err(Status::new(Code::ResourceExhausted, text));
-        }
-        if rest.len() > length {
+        let length = length_of(received, self.max_message, self.has_encoding)?;
+        if length.is_some_and(|length| received.len() - PREFIX_LEN > length) {
             return Err(Status::internal("more than one message in a unary request"));
         }
-        Ok(Some(length))
+        Ok(length)
+    }
+}
+
+/// The length of the message that begins these bytes, once its prefix is there.
+#[inline]
+fn length_of(
+    received: &[u8],
+    max_message: usize,
+    has_encoding: bool,
+) -> Result<Option<usize>, Status> {
+    let Some(prefix) = received.first_chunk::<PREFIX_LEN>() else { return Ok(None) };
+    let [flag, length @ ..] = *prefix;
+    let length = u32::from_be_bytes(length) as usize;
+    match flag {
+        0 => {}
+        1 if has_encoding => return Err(Status::unknown_encoding()),
+        1 => return Err(Status::internal("a compressed message without grpc-encoding")),
+        _ => return Err(Status::internal("a message's compression flag is neither 0 nor 1")),
+    }
+    if length > max_message {
+        let text = format!("a message of {length} bytes; the limit is {max_message}");
+        return Err(Status::new(Code::ResourceExhausted, text));
+    }
+    Ok(Some(length))
+}
+
+/// Takes the messages of a stream apart, chunk by chunk. Holds at most one that is not whole yet,
+/// and what came with it.
+#[derive(Debug)]
+pub(super) struct Splitter {
+    received: BytesMut,
+    max_message: usize,
+    has_encoding: bool,
+}
+
+impl Splitter {
+    pub(super) fn new(max_message: usize, has_encoding: bool) -> Self {
+        Self { received: BytesMut::new(), max_message, has_encoding }
+    }
+
+    /// Takes the next chunk.
+    pub(super) fn push(&mut self, chunk: &[u8]) {
+        self.received.extend_from_slice(chunk);
+    }
+
+    /// The next message that is whole, without its prefix; fails as soon as it cannot become one.
+    pub(super) fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        match length_of(&self.received, self.max_message, self.has_encoding)? {
+            Some(length) if self.received.len() - PREFIX_LEN >= length => {
+                self.received.advance(PREFIX_LEN);
+                Ok(Some(self.received.split_to(length).freeze()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// True if the stream may end here: no message has begun.
+    pub(super) fn is_empty(&self) -> bool {
+        self.received.is_empty()
     }
 }
 
@@ -178,6 +222,27 @@ mod tests {
         }
         let bytes: Vec<&[u8]> = whole.chunks(1).collect();
         assert_eq!(assemble(&bytes, false).unwrap(), "abc");
+    }
+
+    #[test]
+    fn messages_of_a_stream_may_be_split_anywhere() {
+        let whole = b"\0\0\0\0\x03abc\0\0\0\0\0\0\0\0\0\x01d";
+        for size in 1..whole.len() {
+            let mut splitter = Splitter::new(10, false);
+            let mut found = Vec::new();
+            for chunk in whole.chunks(size) {
+                assert!(found.len() < 3);
+                splitter.push(chunk);
+                while let Some(message) = splitter.next().unwrap() {
+                    found.push(message);
+                }
+            }
+            assert_eq!(found, ["abc", "", "d"]);
+            assert!(splitter.is_empty());
+        }
+        let mut splitter = Splitter::new(10, false);
+        splitter.push(b"\0\0\0\0\x0b");
+        assert_eq!(splitter.next().unwrap_err().code, Code::ResourceExhausted);
     }
 
     #[test]

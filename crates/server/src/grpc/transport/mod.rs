@@ -2,6 +2,7 @@
 
 mod answer;
 mod connection;
+mod dialogue;
 mod exchange;
 mod head;
 mod io;

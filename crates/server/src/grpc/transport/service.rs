@@ -22,6 +22,26 @@ pub trait Service: 'static {
     /// Takes the one message of a request. Not called for a request that was cancelled or whose
     /// time is over. Must not block; a panic becomes INTERNAL and a count.
     fn call(&self, method: Self::Method, call: Call) -> Reply<Self::Later>;
+
+    /// True for a method whose stream carries questions until the client ends it, each answered
+    /// before the next is read by [`Service::answer_each`] instead of [`Service::call`].
+    #[inline]
+    fn is_dialogue(&self, _method: Self::Method) -> bool {
+        false
+    }
+
+    /// Answers one question of a dialogue at once. An error ends the stream.
+    ///
+    /// # Errors
+    /// How the stream ends.
+    fn answer_each(
+        &self,
+        _method: Self::Method,
+        _question: &[u8],
+        _metadata: &HeaderMap,
+    ) -> Result<Message, Status> {
+        Err(Status::unimplemented("this method takes one message"))
+    }
 }
 
 /// A request whose message has arrived in full.
