@@ -9,6 +9,12 @@ HERE = Path(__file__).parent
 SCENARIOS = {
     "rls-memory": "rls_memory.py",
     "rls-redis": "rls_redis.py",
+    "rls-memory-5x3": "rls_memory_5x3.py",
+    "rls-redis-5x3": "rls_redis_5x3.py",
+    "latency": "latency.py",
+    "http-check": "http_check.py",
+    "idle-connections": "idle_connections.py",
+    "soak": "soak.py",
     "script": "script.py",
     "inproc-memory": "inproc_memory.py",
     "memory-per-counter": "memory_per_counter.py",

@@ -1,8 +1,9 @@
 """Starts what is measured: ours, the floor servers, envoyproxy/ratelimit."""
 
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import installed
@@ -71,6 +72,22 @@ def peer(stack: ExitStack, folder: Path, workload: Workload) -> System | None:
     return System(stack.enter_context(server), asks, store)
 
 
+def over_http(system: System) -> System:
+    """Our server, asked over HTTP."""
+    port = system.server.printed(port_of("http"))
+    if port is None:
+        raise RuntimeError("our server does not say where it serves HTTP")
+    return replace(system, port=port, generator=("http-load",))
+
+
+def http_floor(stack: ExitStack, folder: Path, of: System) -> System:
+    """A bare hyper server: the same requests, and the body of our answer as a constant."""
+    answer = of.report(Load(seconds=0.2, warmup=0.0, connections=1))["answer"]
+    command: list[str | Path] = [installed.program("http-floor"), "--answer", answer]
+    server = Running("hyper", command, folder / "http-floor.log", SERVER_CORE)
+    return System(stack.enter_context(server), of.generator)
+
+
 def port_of(door: str) -> str:
     """Finds a door's port in what our server prints."""
     return rf"(?i)\b{door}\b\D*?127\.0\.0\.1:(\d+)"
@@ -78,11 +95,22 @@ def port_of(door: str) -> str:
 
 def metric(server: Running, name: str) -> float:
     """The sum of a metric of our server over its labels."""
+    return sum(value for _, value in _rows(server, name))
+
+
+def labels(server: Running, name: str) -> set[str]:
+    """The labels under which our server tells a metric."""
+    return {labels for labels, _ in _rows(server, name)}
+
+
+def _rows(server: Running, name: str) -> Iterator[tuple[str, float]]:
     port = server.printed(port_of("http"))
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()
-    rows = (line.rpartition(" ") for line in lines if line.startswith((f"{name} ", f"{name}{{")))
-    return sum(float(value) for _, _, value in rows)
+    for line in lines:
+        if line.startswith((f"{name} ", f"{name}{{")):
+            labels, _, value = line.removeprefix(name).rpartition(" ")
+            yield labels, float(value)
 
 
 def _degraded(server: Running) -> float:

@@ -107,12 +107,14 @@ class System:
         generator: The program that asks, with what it asks.
         store: What it counts in, if that is a process of its own.
         degraded: Decisions that were made without the store so far.
+        port: Where it is asked, if that is not the server's first port.
     """
 
     server: Running
     generator: Sequence[str]
     store: StoreServer | None = None
     degraded: Callable[[], float] = lambda: 0.0
+    port: int | None = None
     voids: list[str] = field(default_factory=list)
 
     @property
@@ -125,7 +127,7 @@ class System:
         """What drives the server; CPU time is that of the watched processes while it measures."""
         program, *asks = self.generator
         watch = ",".join(f"{name}={pid}" for name, pid in self.watched.items())
-        address = f"127.0.0.1:{self.server.port}"
+        address = f"127.0.0.1:{self.port or self.server.port}"
         return [
             *(installed.program(program), "--address", address, "--watch", watch),
             *asks,
