@@ -151,7 +151,14 @@ class ServiceOptions:
 @final
 class Server:
     @staticmethod
-    def start(snapshot: bytes, options: ServiceOptions, *, admin_token: str | None) -> Server: ...
+    def start(
+        snapshot: bytes,
+        options: ServiceOptions,
+        *,
+        admin_token: str | None,
+        door_token: str | None = None,
+        forward_auth: bytes | None = None,
+    ) -> Server: ...
     @property
     def http_address(self) -> str: ...
     @property

@@ -172,6 +172,31 @@ def test_envoys_own_headers_may_be_used_instead(start_gateway: StartGateway) -> 
     assert 0 < int(denied.headers["retry-after"]) <= 900
 
 
+def test_draft03_says_what_envoy_says_itself(start_gateway: StartGateway) -> None:
+    def configure(config: dict[str, Any]) -> None:
+        _ask([BY_TENANT], config)
+        rate_limit(config)["enable_x_ratelimit_headers"] = "DRAFT_VERSION_03"
+
+    rates = [
+        "2 per 15 min, algorithm: fixed_window",
+        "10/h, burst: 4",
+        "3 per 2 week, algorithm: sliding_log",
+    ]
+    for rate in rates:
+        limits = policy(rf"""id: 'a \ "b"', per: [tenant], rate: {rate}""")
+        envoys = start_gateway(limits, configure, options=("--headers", "off"))
+        ours = start_gateway(limits, partial(_ask, [BY_TENANT]), options=("--headers", "draft03"))
+        for _ in range(6):
+            told = [_rate_limit_headers(it.get(x_tenant="acme").headers) for it in (envoys, ours)]
+            resets = [int(headers.pop("x-ratelimit-reset")) for headers in told]
+            assert told[0] == told[1]
+            assert abs(resets[0] - resets[1]) <= 1, "unless a second passed between the two"
+
+
+def _rate_limit_headers(headers: dict[str, str]) -> dict[str, str]:
+    return {name: it for name, it in headers.items() if name.startswith("x-ratelimit-")}
+
+
 def test_what_an_answer_cost_is_charged_when_it_is_there(start_gateway: StartGateway) -> None:
     gateway = start_gateway(policy("id: tokens, per: [tenant], rate: 10/h, counts: tokens"))
     chat = partial(gateway.get, "/chat", x_tenant="acme")

@@ -30,12 +30,18 @@ class Native:
         store: A shared store's URL; in memory by default.
         is_clock_held: The clock stands at `START_US` until the test moves it.
         deadline_us: How long one decision may wait for the store.
+        door_token: What every question must carry.
+        forward_auth: The doors for proxies, as JSON.
+        drain_notice_us: How long the end is told before it comes.
     """
 
     policy: str
     store: str | None = None
     is_clock_held: bool = True
     deadline_us: int = 1_000_000
+    door_token: str | None = None
+    forward_auth: bytes | None = None
+    drain_notice_us: int | None = None
     server: Server = field(init=False)
 
     def __enter__(self) -> Self:
@@ -48,8 +54,15 @@ class Native:
             prefix=None,
             deadline_us=self.deadline_us,
             headers="github",
+            drain_notice_us=self.drain_notice_us,
         )
-        self.server = Server.start(snapshot(self.policy), options, admin_token=TOKEN)
+        self.server = Server.start(
+            snapshot(self.policy),
+            options,
+            admin_token=TOKEN,
+            door_token=self.door_token,
+            forward_auth=self.forward_auth,
+        )
         if self.is_clock_held:
             self.at(0)
         return self

@@ -16,6 +16,7 @@ pub struct Row {
     pub numbers: Numbers,
     pub allowed: bool,
     pub remaining: u64,
+    pub wait_us: Option<u64>,
     pub reset_us: u64,
     pub reason: Reason,
     pub is_folded: bool,
@@ -29,20 +30,21 @@ impl Row {
             numbers: said.numbers,
             allowed: said.allowed,
             remaining: said.remaining,
+            wait_us: said.wait_us,
             reset_us: said.reset_us,
             reason: said.reason,
             is_folded: said.is_folded,
         }
     }
 
-    /// What the engine said, but for the wait, which the decision holds.
+    /// What the engine said.
     pub fn said<'r>(&self, rules: &'r Rules) -> Said<'r> {
         Said {
             rule: &rules.domain.rules[self.rule as usize],
             numbers: self.numbers,
             allowed: self.allowed,
             remaining: self.remaining,
-            wait_us: None,
+            wait_us: self.wait_us,
             reset_us: self.reset_us,
             reason: self.reason,
             is_folded: self.is_folded,

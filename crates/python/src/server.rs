@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
-use tidegate_server::{HeaderProfile, Node, Server as Doors, ServerOptions, Store};
+use tidegate_server::{ForwardAuth, HeaderProfile, Node, Server as Doors, ServerOptions, Store};
 
 use crate::errors::{self, guarded};
 use crate::store::redis;
@@ -31,7 +31,7 @@ pub struct ServiceOptions {
     prefix: Option<String>,
     /// Microseconds after which a shared store counts as away.
     deadline_us: u64,
-    /// Header profile: "github" or "off".
+    /// Header profile: "github", "draft03", "ietf" or "off".
     headers: String,
     /// Connections open at once, both doors together; None: as many as the doors think right.
     max_connections: Option<usize>,
@@ -95,12 +95,14 @@ pub struct Server {
 impl Server {
     /// Opens the doors with a policy in force.
     #[staticmethod]
-    #[pyo3(signature = (snapshot, options, *, admin_token))]
+    #[pyo3(signature = (snapshot, options, *, admin_token, door_token=None, forward_auth=None))]
     fn start(
         py: Python<'_>,
         snapshot: &[u8],
         options: &ServiceOptions,
         admin_token: Option<String>,
+        door_token: Option<String>,
+        forward_auth: Option<&[u8]>,
     ) -> PyResult<Self> {
         guarded(|| {
             let clock = Arc::new(Clock::default());
@@ -121,6 +123,8 @@ impl Server {
                 max_connections: options.max_connections.unwrap_or(usual.max_connections),
                 header_profile: profile(&options.headers)?,
                 admin_token,
+                door_token,
+                forward_auth: doors_for_proxies(forward_auth)?,
                 drain_notice: options
                     .drain_notice_us
                     .map_or(usual.drain_notice, Duration::from_micros),
@@ -221,6 +225,13 @@ fn store(options: &ServiceOptions, clock: &Arc<Clock>) -> PyResult<Store> {
     Ok(Store::Redis(redis))
 }
 
+fn doors_for_proxies(document: Option<&[u8]>) -> PyResult<Arc<ForwardAuth>> {
+    document.map_or_else(
+        || Ok(Arc::default()),
+        |document| ForwardAuth::load(document).map_err(|error| errors::config(error.to_string())),
+    )
+}
+
 fn address(text: &str) -> PyResult<SocketAddr> {
     text.parse()
         .map_err(|_| errors::config(format!("{text:?} is no address, such as 127.0.0.1:8080")))
@@ -228,12 +239,8 @@ fn address(text: &str) -> PyResult<SocketAddr> {
 
 /// The profile of that name.
 pub fn profile(name: &str) -> PyResult<HeaderProfile> {
-    match name {
-        "github" => Ok(HeaderProfile::Github),
-        "off" => Ok(HeaderProfile::Off),
-        "draft03" | "ietf" => {
-            Err(errors::config(format!("header profile {name:?}: not supported yet; use github")))
-        }
-        _ => Err(errors::config(format!("unknown header profile {name:?}: use github or off"))),
-    }
+    HeaderProfile::named(name).ok_or_else(|| {
+        let names = HeaderProfile::NAMES.map(|(name, _)| name).join(", ");
+        errors::config(format!("unknown header profile {name:?}: use one of {names}"))
+    })
 }

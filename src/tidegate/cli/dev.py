@@ -28,7 +28,8 @@ exit codes: 0 stopped by Ctrl-C, 2 cannot run
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments."""
     parser.add_argument("file", nargs="?", metavar="FILE", help="a policy file")
-    settings_.add_arguments(parser, ["http", "grpc", "headers", "admin-token", "max-counters"])
+    names = ["http", "grpc", "headers", "admin-token", "forward-auth", "max-counters"]
+    settings_.add_arguments(parser, names)
     parser.epilog = _HELP
 
 

@@ -13,6 +13,7 @@ from tidegate import _native
 from tidegate.dataplane.feed import Failed, Loaded, PolicyFeed
 from tidegate.dataplane.log import Log
 from tidegate.errors import ConfigError, TidegateError
+from tidegate.settings.forward_auth import read_doors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,7 +118,13 @@ class Service:
             denials_kept=settings.denials_kept,
             metrics=settings.metrics == "on",
         )
-        return _native.Server.start(first.snapshot.data, options, admin_token=settings.admin_token)
+        return _native.Server.start(
+            first.snapshot.data,
+            options,
+            admin_token=settings.admin_token,
+            door_token=settings.door_token,
+            forward_auth=read_doors(settings.forward_auth) if settings.forward_auth else None,
+        )
 
     def _take(self, server: _native.Server, event: Loaded | Failed) -> None:
         if isinstance(event, Failed):

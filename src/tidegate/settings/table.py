@@ -29,6 +29,8 @@ class Settings:
     max_counters: int
     headers: str
     admin_token: str | None = field(repr=False)
+    door_token: str | None = field(repr=False)
+    forward_auth: str | None
     drain_notice_us: int
     denials_kept: int
     metrics: str
@@ -129,15 +131,27 @@ ROWS: tuple[Setting, ...] = (
     ),
     Setting(
         "headers",
-        values.choice("PROFILE", ("github", "off"), {"draft03": "a profile", "ietf": "a profile"}),
+        values.choice("PROFILE", "github", "draft03", "ietf", "off"),
         "github",
-        "header profile: github or off",
+        "which headers tell clients where they stand: github, draft03, ietf or off",
     ),
     Setting(
         "admin-token",
         values.token(),
         "",
         "lets its holder reset and refund; better said by the environment",
+    ),
+    Setting(
+        "door-token",
+        values.token(),
+        "",
+        "what every question must carry, over HTTP and gRPC; better said by the environment",
+    ),
+    Setting(
+        "forward-auth",
+        values.path(),
+        "",
+        "a file (TOML) of the doors for proxies: nginx, HAProxy, Traefik, Caddy",
     ),
     Setting(
         "drain-notice",
@@ -155,7 +169,7 @@ ROWS: tuple[Setting, ...] = (
     ),
     Setting(
         "metrics",
-        values.choice("on|off", ("on", "off"), {}),
+        values.choice("on|off", "on", "off"),
         "on",
         "whether decisions are counted and timed for /metrics",
     ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 _COUNT = re.compile(r"([0-9]{1,15})([kM]?)")
 _THOUSANDS: Final = {"": 1, "k": 1_000, "M": 1_000_000}
@@ -121,14 +121,12 @@ def show_duration_us(value: object) -> str:
     return f"{time_us // _UNIT_US[unit]}{unit}"
 
 
-def choice(metavar: str, choices: tuple[str, ...], later: Mapping[str, str]) -> Kind:
-    """One of a few words; `later` are words that are known and not supported yet."""
-    words = " or ".join(choices)
+def choice(metavar: str, *choices: str) -> Kind:
+    """One of a few words."""
+    words = f"{', '.join(choices[:-1])} or {choices[-1]}"
 
     def read(text: str) -> str:
         word = text.strip()
-        if word in later:
-            raise ValueError(f"is not supported yet: {later[word]}; use {words}")
         if word not in choices:
             raise ValueError(f"is unknown; use {words}")
         return word

@@ -8,6 +8,7 @@ import pytest
 
 from tests.contract.rls.wire import SHOULD_RATE_LIMIT, Descriptor, answer, request
 from tests.servers.native import TOKEN, Native
+from tests.servers.process import wait_for
 from tests.servers.valkey import StoreServer
 
 POLICY = """
@@ -31,7 +32,8 @@ def store(request: pytest.FixtureRequest, shared_valkey: StoreServer) -> str | N
 def node(request: pytest.FixtureRequest, store: str | None) -> Iterator[Native]:
     with Native(POLICY % request.param, store=store) as node:
         body = {"domain": "shop", "descriptors": [{"tenant": "acme"}]}
-        assert node.post("/v1/reset", body, TOKEN).status == 200
+        # A node starts before it has reached its store, and says so until then.
+        wait_for(lambda: node.post("/v1/reset", body, TOKEN).status == 200, "the store")
         yield node
 
 

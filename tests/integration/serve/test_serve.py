@@ -256,7 +256,7 @@ def test_a_port_in_use_is_named(node: Tidegate) -> None:
         (("--http", "here"), "--http"),
         (("--workers", "0"), "--workers"),
         (("--store-timeout", "5"), "unit"),
-        (("--headers", "ietf"), "not supported yet"),
+        (("--headers", "draft04"), "draft03"),
         (("--store", "rediss://me:secret@x"), "not supported yet"),
     ],
 )

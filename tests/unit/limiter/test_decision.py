@@ -99,7 +99,28 @@ def test_headers_are_those_of_the_profile() -> None:
     assert denied.headers("off") == {"retry-after": "12"}
 
 
-@pytest.mark.parametrize(("profile", "message"), [("ietf", "not supported yet"), ("x", "unknown")])
-def test_an_unknown_profile_is_refused(profile: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        _decisions()[0].headers(profile)
+def test_other_profiles_say_the_same_in_their_words() -> None:
+    allowed, denied = _decisions()
+    limit = '5, 5;w=60;name="posts", 100;w=86400;name="posts"'
+    assert allowed.headers("draft03") == {
+        "x-ratelimit-limit": limit,
+        "x-ratelimit-remaining": "0",
+        "x-ratelimit-reset": "60",
+    }
+    assert denied.headers("draft03") == {
+        "x-ratelimit-limit": limit,
+        "x-ratelimit-remaining": "0",
+        "x-ratelimit-reset": "12",
+        "retry-after": "12",
+        "x-tidegate-decision-id": denied.decision_id,
+    }
+    told = denied.headers("ietf")
+    names = ["ratelimit-policy", "ratelimit", "retry-after", "x-tidegate-decision-id"]
+    assert list(told) == names
+    assert told["ratelimit-policy"] == '"posts/60s";q=5;w=60, "posts/86400s";q=100;w=86400'
+    assert told["ratelimit"].startswith('"posts/60s";r=0;t=12;a=0;w=12, "posts/86400s";r=95;')
+
+
+def test_an_unknown_profile_is_refused() -> None:
+    with pytest.raises(ConfigError, match="use one of github, draft03, ietf, off"):
+        _decisions()[0].headers("x")

@@ -8,7 +8,7 @@ use ipnet::IpNet;
 /// Hops that are looked at; a longer list is the client's own writing.
 const MOST_HOPS: usize = 32;
 /// Addresses that stand for IPv4 ones behind a translator (RFC 6052).
-const NAT64: [u16; 6] = [0x64, 0xff9b, 0, 0, 0, 0];
+const NAT64: u128 = 0x0064_ff9b << 96;
 
 /// The networks whose word is believed.
 #[derive(Clone, Debug, Default)]
@@ -59,12 +59,8 @@ pub fn unified(address: IpAddr) -> IpAddr {
     if let Some(v4) = v6.to_ipv4_mapped() {
         return IpAddr::V4(v4);
     }
-    match (v6.segments(), v6.octets()) {
-        ([a, b, c, d, e, f, ..], [.., w, x, y, z]) if [a, b, c, d, e, f] == NAT64 => {
-            IpAddr::V4(Ipv4Addr::new(w, x, y, z))
-        }
-        _ => address,
-    }
+    let bits = v6.to_bits();
+    if bits >> 32 == NAT64 >> 32 { IpAddr::V4(Ipv4Addr::from_bits(bits as u32)) } else { address }
 }
 
 /// The client's address as a believed peer says it in that header: from the right, past the

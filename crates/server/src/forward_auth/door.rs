@@ -39,6 +39,9 @@ pub struct Door {
     pub(super) templates: Vec<Template>,
 }
 
+/// Keys and values of one descriptor.
+type Entries = Vec<(Box<[u8]>, Vec<u8>)>;
+
 /// Keys and values as the pipeline takes them.
 pub type BorrowedEntries<'a> = Vec<(&'a [u8], &'a [u8])>;
 
@@ -66,7 +69,7 @@ pub struct Refusal {
 /// What is to be asked of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subject {
-    entries: Vec<Vec<(Box<[u8]>, Vec<u8>)>>,
+    entries: Vec<Entries>,
     request_id: Option<Vec<u8>>,
 }
 

@@ -13,6 +13,8 @@ use super::text::{put_parameter, put_quoted};
 use crate::pipeline::Answer;
 
 const SECOND_US: u64 = 1_000_000;
+/// The unit that is meant where none is named.
+const REQUESTS: &[u8] = b"requests";
 /// Bytes of limits that one header lists.
 const MOST_BYTES: usize = 2048;
 
@@ -34,6 +36,7 @@ pub fn each(answer: &Answer<'_, '_>, put: &mut impl FnMut(&'static str, &[u8])) 
         let is_one_of_several = limits.iter().any(|other| is_other_rate(other, report));
         put_name(&mut policies, report, is_one_of_several);
         put_parameter(&mut policies, "q", report.limit());
+        put_unit(&mut policies, report);
         put_parameter(&mut policies, "w", window_s(report));
         put_name(&mut states, report, is_one_of_several);
         put_parameter(&mut states, "r", report.remaining);
@@ -65,6 +68,14 @@ fn put_name(out: &mut Vec<u8>, report: &LimitReport<'_>, is_one_of_several: bool
         put_quoted(out, &format!("{}/{seconds}s", report.rule.id));
     } else {
         put_quoted(out, &report.rule.id);
+    }
+}
+
+/// The unit of the quota, where it is not the usual one.
+fn put_unit(out: &mut Vec<u8>, report: &LimitReport<'_>) {
+    if *report.rule.counts != *REQUESTS {
+        out.extend_from_slice(b";qu=");
+        put_quoted(out, &String::from_utf8_lossy(&report.rule.counts));
     }
 }
 

@@ -18,41 +18,41 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Where a connection stands: set by whoever answers its requests, and by the first byte of a
 /// head. While a request is answered nothing is waited for: its body has a time of its own.
 #[derive(Clone, Debug)]
-pub struct Phase(Rc<Cell<Waiting>>);
+pub struct Phase(Rc<Cell<WaitsFor>>);
 
 #[derive(Clone, Copy, Debug)]
-enum Waiting {
-    ForHead(Instant),
-    ForByte(Instant),
-    ForNothing,
+enum WaitsFor {
+    Head(Instant),
+    Byte(Instant),
+    Nothing,
 }
 
 impl Phase {
     /// A new connection, whose first head is due.
     pub fn new() -> Self {
-        Self(Rc::new(Cell::new(Waiting::ForHead(Instant::now() + HEAD_TIMEOUT))))
+        Self(Rc::new(Cell::new(WaitsFor::Head(Instant::now() + HEAD_TIMEOUT))))
     }
 
     /// A request is there.
     pub fn answers(&self) {
-        self.0.set(Waiting::ForNothing);
+        self.0.set(WaitsFor::Nothing);
     }
 
     /// It is answered; the next may come.
     pub fn is_idle(&self) {
-        self.0.set(Waiting::ForByte(Instant::now() + IDLE_TIMEOUT));
+        self.0.set(WaitsFor::Byte(Instant::now() + IDLE_TIMEOUT));
     }
 
     fn sees_bytes(&self) {
-        if matches!(self.0.get(), Waiting::ForByte(_)) {
-            self.0.set(Waiting::ForHead(Instant::now() + HEAD_TIMEOUT));
+        if matches!(self.0.get(), WaitsFor::Byte(_)) {
+            self.0.set(WaitsFor::Head(Instant::now() + HEAD_TIMEOUT));
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
         match self.0.get() {
-            Waiting::ForHead(deadline) | Waiting::ForByte(deadline) => Some(deadline),
-            Waiting::ForNothing => None,
+            WaitsFor::Head(deadline) | WaitsFor::Byte(deadline) => Some(deadline),
+            WaitsFor::Nothing => None,
         }
     }
 }

@@ -9,6 +9,7 @@ mod document;
 mod forward_auth;
 mod idle;
 mod metrics;
+mod openapi;
 mod probes;
 mod question;
 mod reset;

@@ -10,7 +10,7 @@ use super::answer::{Answered, error};
 use super::check::enter;
 use super::connection::HttpDoor;
 use super::suggest::nearest;
-use super::{check, decisions, forward_auth, metrics, probes, reset};
+use super::{check, decisions, forward_auth, metrics, openapi, probes, reset};
 
 #[derive(Clone, Copy)]
 enum Route {
@@ -18,6 +18,7 @@ enum Route {
     Peek,
     Reset,
     ForwardAuth,
+    OpenApi,
     Explain,
     Decision,
     Health,
@@ -25,11 +26,12 @@ enum Route {
     Metrics,
 }
 
-const ROUTES: [(&str, Route); 9] = [
+const ROUTES: [(&str, Route); 10] = [
     ("/v1/check", Route::Check),
     ("/v1/peek", Route::Peek),
     ("/v1/reset", Route::Reset),
     (forward_auth::PREFIX, Route::ForwardAuth),
+    ("/openapi.json", Route::OpenApi),
     ("/v1/explain", Route::Explain),
     (decisions::PATH, Route::Decision),
     ("/healthz", Route::Health),
@@ -52,13 +54,16 @@ pub async fn route(door: &HttpDoor, peer: Option<IpAddr>, request: Request<Incom
         Route::Check | Route::Peek | Route::Reset | Route::Explain if !is_post => {
             wrong_method("POST")
         }
-        Route::Decision | Route::Health | Route::Ready | Route::Metrics if !is_get => {
+        Route::OpenApi | Route::Decision | Route::Health | Route::Ready | Route::Metrics
+            if !is_get =>
+        {
             wrong_method("GET, HEAD")
         }
         Route::Check => check::check(door, request).await,
         Route::Peek => check::peek(door, request).await,
         Route::Reset => reset::reset(door, request).await,
         Route::ForwardAuth => forward_auth::answer(door, peer, request).await,
+        Route::OpenApi => openapi::document(),
         Route::Explain => decisions::explain(door, request).await,
         Route::Decision => decisions::decision(door, &request),
         Route::Health => probes::health(),
@@ -75,9 +80,10 @@ fn route_of(path: &str) -> Option<Route> {
 }
 
 impl Route {
-    /// Whether anybody may ask: those who probe a node know no token.
+    /// Whether anybody may ask: those who probe a node know no token, and the document tells
+    /// nothing of it.
     const fn is_open(self) -> bool {
-        matches!(self, Self::Health | Self::Ready)
+        matches!(self, Self::Health | Self::Ready | Self::OpenApi)
     }
 }
 

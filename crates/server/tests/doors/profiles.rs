@@ -72,6 +72,15 @@ fn rates_of_one_limit_have_names_of_their_own() {
 }
 
 #[test]
+fn other_kinds_of_cost_are_named() {
+    let tokens = with(limit("tokens", 5), json!({"counts": "tokens"}));
+    let running = start_with(&[tokens], HeaderProfile::Ietf);
+    let body = json!({"domain": "shop", "descriptors": [{"tenant": "a"}], "cost": {"tokens": 2}});
+    let answer = post(running.http(), "/v1/check", &body);
+    assert_eq!(answer.header("ratelimit-policy"), Some("\"tokens\";q=5;qu=\"tokens\";w=60"));
+}
+
+#[test]
 fn what_is_not_shown_is_shown_in_no_profile() {
     let trial = with(limit("trial", 1), json!({"on_exceed": "shadow"}));
     for profile in [HeaderProfile::Draft03, HeaderProfile::Ietf, HeaderProfile::Github] {
