@@ -46,6 +46,7 @@ $(STAMPS)/native: $(STAMPS)/venv $(RUST_SOURCES)
 test: $(STAMPS)/native ## Everything that must hold: Rust and Python, with real servers
 	TIDEGATE_VALKEY_SERVER=$$($(VALKEY)) cargo test -q $(RUST_TESTED)
 	cargo build -q -p tidegate-load
+	@tools/servers.sh
 	$(BIN)/python -m pytest
 
 lint: $(STAMPS)/native ## Style, types and warnings; all of them errors

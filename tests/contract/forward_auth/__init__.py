@@ -1,0 +1,1 @@
+"""Real proxies ask before they pass a request on, with the files of examples/."""
