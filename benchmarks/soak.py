@@ -4,7 +4,6 @@ python benchmarks/soak.py [--minutes 10]
 """
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -20,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import systems
 from benchmarks.harness import Bar, Figures, print_report, resident_bytes, write_results
 from benchmarks.systems import OURS
-from benchmarks.turns import Load, Report, System, VoidError, figures_of
+from benchmarks.turns import Load, Report, System, VoidError, figures_of, finished
 from benchmarks.workloads import ONE_LIMIT
 
 SCENARIO = "soak"
@@ -70,14 +69,9 @@ def growth(resident: Sequence[int]) -> float:
 def soak(system: System, policy: Path, load: Load) -> tuple[Report, Watch]:
     """Loads and watches at once."""
     watch = Watch(system, policy)
-    command = system.command(load)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        watch.run(running)
-        said = running.stdout.read() if running.stdout else ""
-        if running.wait():
-            raise RuntimeError("the generator broke off")
-    report: Report = json.loads(said)
-    return report, watch
+    with system.start(load) as generator:
+        watch.run(generator)
+        return finished(generator), watch
 
 
 def main() -> int:

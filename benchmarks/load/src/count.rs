@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 pub struct Count {
     /// Answers outside the measured time are checked like all others but not counted as rate.
     pub is_measuring: bool,
+    /// What was asked before that time does not count either: on a schedule, where what was late
+    /// before the measured time is answered within it.
+    pub asked_from: u64,
     answers: u64,
     times: Histogram<u64>,
     errors: BTreeMap<String, u64>,
@@ -22,6 +25,7 @@ impl Default for Count {
     fn default() -> Self {
         Self {
             is_measuring: false,
+            asked_from: 0,
             answers: 0,
             times: times(),
             errors: BTreeMap::new(),
@@ -46,11 +50,12 @@ impl Count {
 
     /// Counts a good answer and the time it took; says whether it counts as rate.
     pub fn good(&mut self, micros: u64) -> bool {
-        if self.is_measuring {
+        let counts = self.is_measuring && self.now.saturating_sub(micros) >= self.asked_from;
+        if counts {
             self.answers += 1;
             self.times.saturating_record(micros.max(1));
         }
-        self.is_measuring
+        counts
     }
 
     /// What is printed. `cpu` holds the seconds that each process used meanwhile.
@@ -110,6 +115,14 @@ mod tests {
         assert_eq!((&report["max_us"], &report["is_void"]), (&json!(20), &json!(false)));
         assert_eq!(report["cpu_us"]["server"], json!(500_000.0));
         assert_eq!(report["cpu_share"]["server"], json!(0.5));
+    }
+
+    #[test]
+    fn what_was_due_before_the_measured_time_does_not_count_on_a_schedule() {
+        let mut count = Count { is_measuring: true, asked_from: 100, ..Count::default() };
+        count.at(150);
+        assert!(!count.good(51));
+        assert!(count.good(50));
     }
 
     #[test]

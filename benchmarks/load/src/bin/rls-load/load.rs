@@ -43,6 +43,8 @@ pub struct Load {
     /// Requests found due, and sent.
     due: u64,
     sent: u64,
+    /// Ticks at which something was sent.
+    turns: usize,
     random: u64,
     start: Instant,
 }
@@ -64,6 +66,7 @@ impl Load {
             streams: options.streams,
             due: 0,
             sent: 0,
+            turns: 0,
             random: 0x9e37_79b9_7f4a_7c15,
             start: Instant::now(),
         };
@@ -105,8 +108,10 @@ impl Load {
 
     pub fn start_measuring(&mut self) {
         self.tally.is_measuring = true;
+        let now = self.now();
         if let Some(schedule) = &mut self.schedule {
             schedule.measure();
+            self.tally.asked_from = now;
         }
     }
 
@@ -212,11 +217,16 @@ impl Load {
         }
     }
 
-    /// Sends what the schedule has due; a request that finds no stream stays due.
+    /// Sends what the schedule has due, what one tick found on one connection; a request that
+    /// finds no stream there goes to the next, and stays due where there is none.
     fn send_due(&mut self, schedule: &Schedule) {
+        if self.sent == self.due {
+            return;
+        }
+        self.turns += 1;
+        let first = self.turns;
         while self.sent < self.due {
             let due_at = schedule.due_at(self.sent);
-            let first = self.sent as usize;
             if !(0..self.busy).any(|offset| self.send_one((first + offset) % self.busy, due_at)) {
                 return;
             }
