@@ -10,6 +10,7 @@ done
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     echo "installing$missing"
     log=$(mktemp)
+    trap 'rm -f "$log"' EXIT
     # The packages start their servers, which nobody asked for: a policy of one line forbids it.
     policy=/usr/sbin/policy-rc.d
     if [ ! -e "$policy" ]; then
