@@ -98,7 +98,6 @@ pub enum OnStoreFailure {
 /// One rate of one limit.
 #[expect(clippy::struct_excessive_bools, reason = "each is a word that a policy says or not")]
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a word of the policy")]
 pub struct Rule {
     /// Its place in [`Domain::rules`].
     pub row: u32,
