@@ -1,13 +1,15 @@
 //! The service: the native server, started and stopped from Python. No Python runs on its
 //! threads.
 
-use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
+use tidegate_server::listen::{Address, NoAddress};
+use tidegate_server::tls::{Certificates, TlsFiles, UriPattern};
 use tidegate_server::{ForwardAuth, HeaderProfile, Node, Server as Doors, ServerOptions, Store};
 
 use crate::errors::{self, guarded};
@@ -42,13 +44,22 @@ pub struct ServiceOptions {
     denials_kept: Option<usize>,
     /// Whether decisions are counted and timed; None: they are.
     metrics: Option<bool>,
+    /// Certificate file of both doors; None: no TLS.
+    tls_cert: Option<String>,
+    /// Its key.
+    tls_key: Option<String>,
+    /// Certificates of the authorities of clients; None: clients need no certificate.
+    tls_client_ca: Option<String>,
+    /// URIs of the clients that may come; None: all that an authority signed.
+    tls_client_uris: Option<Vec<String>>,
 }
 
 #[pymethods]
 impl ServiceOptions {
     #[new]
     #[pyo3(signature = (*, http, grpc, workers, max_counters, store, prefix, deadline_us, headers,
-        max_connections=None, drain_notice_us=None, denials_kept=None, metrics=None))]
+        max_connections=None, drain_notice_us=None, denials_kept=None, metrics=None,
+        tls_cert=None, tls_key=None, tls_client_ca=None, tls_client_uris=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     const fn new(
         http: String,
@@ -63,6 +74,10 @@ impl ServiceOptions {
         drain_notice_us: Option<u64>,
         denials_kept: Option<usize>,
         metrics: Option<bool>,
+        tls_cert: Option<String>,
+        tls_key: Option<String>,
+        tls_client_ca: Option<String>,
+        tls_client_uris: Option<Vec<String>>,
     ) -> Self {
         Self {
             http,
@@ -77,7 +92,37 @@ impl ServiceOptions {
             drain_notice_us,
             denials_kept,
             metrics,
+            tls_cert,
+            tls_key,
+            tls_client_ca,
+            tls_client_uris,
         }
+    }
+}
+
+impl ServiceOptions {
+    fn tls(&self) -> PyResult<Option<TlsFiles>> {
+        let (certificate, key) = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => (certificate, key),
+            (None, None) => return Ok(None),
+            _ => return Err(errors::config("TLS takes a certificate and its key".to_owned())),
+        };
+        let pattern = |text: &String| {
+            UriPattern::new(text).ok_or_else(|| {
+                errors::config(format!("{text:?} is no URI of a client, such as spiffe://mesh/web"))
+            })
+        };
+        Ok(Some(TlsFiles {
+            certificate: PathBuf::from(certificate),
+            key: PathBuf::from(key),
+            client_authorities: self.tls_client_ca.as_ref().map(PathBuf::from),
+            client_uris: self
+                .tls_client_uris
+                .iter()
+                .flatten()
+                .map(pattern)
+                .collect::<PyResult<_>>()?,
+        }))
     }
 }
 
@@ -85,8 +130,9 @@ impl ServiceOptions {
 #[pyclass(frozen, module = "tidegate._native")]
 pub struct Server {
     node: Arc<Node>,
-    http: SocketAddr,
-    grpc: SocketAddr,
+    http: Address,
+    grpc: Address,
+    certificates: Option<Arc<Certificates>>,
     // Guards the doors, which are drained once.
     doors: Mutex<Option<Doors>>,
 }
@@ -119,6 +165,7 @@ impl Server {
             let options = ServerOptions {
                 http: address(&options.http)?,
                 grpc: address(&options.grpc)?,
+                tls: options.tls()?,
                 workers: options.workers,
                 max_connections: options.max_connections.unwrap_or(usual.max_connections),
                 header_profile: profile(&options.headers)?,
@@ -133,18 +180,23 @@ impl Server {
             let doors = py
                 .detach(|| Doors::start(Arc::clone(&node), &options))
                 .map_err(|error| errors::start(&error))?;
-            let (http, grpc) = (doors.http_address(), doors.grpc_address());
-            Ok(Self { node, http, grpc, doors: Mutex::new(Some(doors)) })
+            Ok(Self {
+                node,
+                http: doors.http_address().clone(),
+                grpc: doors.grpc_address().clone(),
+                certificates: doors.certificates().cloned(),
+                doors: Mutex::new(Some(doors)),
+            })
         })
     }
 
-    /// Where HTTP is served: address and port.
+    /// Where HTTP is served: address and port, or `unix:` and a path.
     #[getter]
     fn http_address(&self) -> String {
         self.http.to_string()
     }
 
-    /// Where gRPC is served: address and port.
+    /// Where gRPC is served: address and port, or `unix:` and a path.
     #[getter]
     fn grpc_address(&self) -> String {
         self.grpc.to_string()
@@ -166,6 +218,19 @@ impl Server {
     #[getter]
     fn store_warnings(&self) -> Vec<String> {
         self.node.store().warnings()
+    }
+
+    /// Why the certificate files as they are cannot be used; None if they are in force, or none
+    /// are named.
+    #[getter]
+    fn tls_error(&self) -> Option<String> {
+        self.certificates.as_ref().and_then(|certificates| certificates.error())
+    }
+
+    /// How often certificate files were taken into force, the start included.
+    #[getter]
+    fn tls_loads(&self) -> u64 {
+        self.certificates.as_ref().map_or(0, |certificates| certificates.loaded())
     }
 
     /// Puts another snapshot in force; what was counted stays.
@@ -232,9 +297,8 @@ fn doors_for_proxies(document: Option<&[u8]>) -> PyResult<Arc<ForwardAuth>> {
     )
 }
 
-fn address(text: &str) -> PyResult<SocketAddr> {
-    text.parse()
-        .map_err(|_| errors::config(format!("{text:?} is no address, such as 127.0.0.1:8080")))
+fn address(text: &str) -> PyResult<Address> {
+    text.parse().map_err(|error: NoAddress| errors::config(error.to_string()))
 }
 
 /// The profile of that name.

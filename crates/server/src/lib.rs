@@ -10,12 +10,14 @@ pub mod headers;
 pub mod http;
 mod join;
 pub mod json;
+pub mod listen;
 pub mod metrics;
 pub mod node;
 pub mod pipeline;
 pub mod problem;
 pub mod server;
 pub mod store;
+pub mod tls;
 pub mod workers;
 
 pub use decision_id::DecisionId;

@@ -1,6 +1,6 @@
 //! Both doors on one set of workers: start, addresses, drain.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,24 @@ use crate::grpc::services::Services;
 use crate::grpc::transport;
 use crate::headers::HeaderProfile;
 use crate::http::{HttpDoor, HttpStats};
+use crate::listen::{self, Address, BindError, Opening, OpeningStats, Protocol, Socket};
 use crate::node::Node;
 use crate::pipeline::WorkerNode;
-use crate::workers::{self, BindError, Serve, Workers};
+use crate::tls::{Certificates, Follower, TlsError, TlsFiles};
+use crate::workers::{self, Serve, Workers};
 
 /// Where to listen and how to answer.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// Where HTTP is served; port 0 takes a free one.
-    pub http: SocketAddr,
+    pub http: Address,
     /// Where gRPC is served; port 0 takes a free one.
-    pub grpc: SocketAddr,
+    pub grpc: Address,
+    /// Certificates for connections from the network; none: these are not encrypted. Socket
+    /// files never are.
+    pub tls: Option<TlsFiles>,
+    /// How long a connection's handshake and first bytes may take.
+    pub opening_limit: Duration,
     /// Threads that serve.
     pub workers: usize,
     /// Connections open at once, both doors together.
@@ -46,8 +53,10 @@ pub struct ServerOptions {
 impl Default for ServerOptions {
     fn default() -> Self {
         Self {
-            http: SocketAddr::from(([127, 0, 0, 1], 8080)),
-            grpc: SocketAddr::from(([127, 0, 0, 1], 8081)),
+            http: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)).into(),
+            grpc: SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)).into(),
+            tls: None,
+            opening_limit: Duration::from_secs(5),
             workers: 1,
             max_connections: 10_000,
             header_profile: HeaderProfile::default(),
@@ -72,6 +81,9 @@ pub enum StartError {
         /// Which address, and what to do.
         source: BindError,
     },
+    /// Certificates cannot be used.
+    #[error("TLS: {0}")]
+    Tls(#[from] TlsError),
     /// The system gave no threads or event queues.
     #[error("cannot start the worker threads: {0}")]
     Threads(#[from] io::Error),
@@ -84,8 +96,11 @@ pub struct Server {
     workers: Workers,
     drain: DrainHandle,
     notice: Duration,
-    http: SocketAddr,
-    grpc: SocketAddr,
+    http: Address,
+    grpc: Address,
+    certificates: Option<Arc<Certificates>>,
+    /// Dropped with the server, which ends its thread.
+    _follower: Option<Follower>,
 }
 
 impl Server {
@@ -93,20 +108,22 @@ impl Server {
     /// not ready, and says so.
     ///
     /// # Errors
-    /// An address that cannot be listened on, or no threads.
+    /// An address that cannot be listened on, certificates that cannot be used, or no threads.
     pub fn start(node: Arc<Node>, options: &ServerOptions) -> Result<Self, StartError> {
         let bind = |door, address| {
-            workers::bind(address).map_err(|source| StartError::Bind { door, source })
+            listen::bind(address).map_err(|source| StartError::Bind { door, source })
         };
-        let (http, grpc) = (bind("HTTP", options.http)?, bind("gRPC", options.grpc)?);
-        let (http_address, grpc_address) = (http.local_addr()?, grpc.local_addr()?);
+        let certificates = options.tls.clone().map(Certificates::load).transpose()?.map(Arc::new);
+        let follower = certificates.clone().map(Follower::start).transpose()?;
+        let (http, grpc) = (bind("HTTP", &options.http)?, bind("gRPC", &options.grpc)?);
+        let (http_address, grpc_address) = (http.address(), grpc.address());
         let (handle, drain) = drain::drain();
         let limits = workers::Options {
             workers: options.workers,
             max_connections: options.max_connections,
             drain_limit: options.drain_limit,
         };
-        let doors = Doors::new(Arc::clone(&node), options, drain.clone());
+        let doors = Doors::new(Arc::clone(&node), options, certificates.clone(), drain.clone());
         let workers = Workers::start(&limits, vec![http, grpc], &drain, move |_| doors.open())?;
         Ok(Self {
             node,
@@ -115,17 +132,24 @@ impl Server {
             notice: options.drain_notice,
             http: http_address,
             grpc: grpc_address,
+            certificates,
+            _follower: follower,
         })
     }
 
     /// Where HTTP is served.
-    pub const fn http_address(&self) -> SocketAddr {
-        self.http
+    pub const fn http_address(&self) -> &Address {
+        &self.http
     }
 
     /// Where gRPC is served.
-    pub const fn grpc_address(&self) -> SocketAddr {
-        self.grpc
+    pub const fn grpc_address(&self) -> &Address {
+        &self.grpc
+    }
+
+    /// The certificates that new connections are opened with; none: no TLS.
+    pub const fn certificates(&self) -> Option<&Arc<Certificates>> {
+        self.certificates.as_ref()
     }
 
     /// The node that answers here.
@@ -152,17 +176,32 @@ struct Doors {
     settings: transport::Settings,
     grpc_stats: Arc<transport::Stats>,
     http_stats: Arc<HttpStats>,
+    opening: Opening,
+    opening_stats: Arc<OpeningStats>,
+    certificates: Option<Arc<Certificates>>,
     drain: Drain,
 }
 
 impl Doors {
-    fn new(node: Arc<Node>, options: &ServerOptions, drain: Drain) -> Self {
+    fn new(
+        node: Arc<Node>,
+        options: &ServerOptions,
+        certificates: Option<Arc<Certificates>>,
+        drain: Drain,
+    ) -> Self {
         let admin = AdminToken::new(options.admin_token.as_deref());
         let settings = transport::Settings {
             // Before the workers cut what is left, so that clients see the stream's end.
             drain_limit: options.drain_limit.mul_f32(0.9),
             ..transport::Settings::default()
         };
+        let opening_stats = Arc::default();
+        let opening = Opening::new(
+            certificates.clone(),
+            options.opening_limit,
+            drain.clone(),
+            Arc::clone(&opening_stats),
+        );
         Self {
             node,
             rate_limit: Arc::new(RateLimitDoor {
@@ -174,11 +213,14 @@ impl Doors {
             settings,
             grpc_stats: Arc::default(),
             http_stats: Arc::default(),
+            opening,
+            opening_stats,
+            certificates,
             drain,
         }
     }
 
-    /// The doors of one worker, in the order of the listeners.
+    /// The doors of one worker, in the order of the listeners: each serves both protocols.
     fn open(&self) -> Vec<Serve> {
         let node = Rc::new(WorkerNode::new(Arc::clone(&self.node)));
         let http = HttpDoor {
@@ -187,9 +229,10 @@ impl Doors {
             forward_auth: Arc::clone(&self.forward_auth),
             stats: Arc::clone(&self.http_stats),
             grpc_stats: Arc::clone(&self.grpc_stats),
+            opening_stats: Arc::clone(&self.opening_stats),
+            certificates: self.certificates.clone(),
             drain: self.drain.clone(),
         };
-        let http = Rc::new(http);
         let services = Services::new(node, Arc::clone(&self.rate_limit));
         let grpc = transport::Server::new(
             services,
@@ -197,9 +240,28 @@ impl Doors {
             Arc::clone(&self.grpc_stats),
             self.drain.clone(),
         );
-        vec![
-            Box::new(move |socket| Box::pin(Rc::clone(&http).serve(socket))),
-            Box::new(move |socket| Box::pin(Rc::clone(&grpc).serve(socket))),
-        ]
+        let both = Rc::new(Both { opening: self.opening.clone(), http: Rc::new(http), grpc });
+        let serve = || -> Serve {
+            let both = Rc::clone(&both);
+            Box::new(move |socket| Box::pin(Rc::clone(&both).serve(socket)))
+        };
+        vec![serve(), serve()]
+    }
+}
+
+/// Both protocols, of which a connection's first bytes choose.
+struct Both {
+    opening: Opening,
+    http: Rc<HttpDoor>,
+    grpc: Rc<transport::Server<Services>>,
+}
+
+impl Both {
+    async fn serve(self: Rc<Self>, socket: Socket) {
+        match self.opening.open(socket).await {
+            Some((socket, Protocol::Http2)) => Rc::clone(&self.grpc).serve(socket).await,
+            Some((socket, Protocol::Http1)) => Rc::clone(&self.http).serve(socket).await,
+            None => {}
+        }
     }
 }

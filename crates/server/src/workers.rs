@@ -1,23 +1,22 @@
 //! Worker threads: one runtime each, fed with accepted sockets round robin.
 
-use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use std::{fmt, io};
 
-use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::drain::Drain;
+use crate::listen::{Accepted, Listener, Listening, Socket};
 
 /// Serves one socket on a worker's thread, inside a runtime that has `spawn_local`.
-pub type Serve = Box<dyn Fn(TcpStream) -> Pin<Box<dyn Future<Output = ()>>>>;
+pub type Serve = Box<dyn Fn(Socket) -> Pin<Box<dyn Future<Output = ()>>>>;
 
 /// How many threads, how many sockets, how long the end may take.
 #[derive(Clone, Debug)]
@@ -36,52 +35,10 @@ impl Default for Options {
     }
 }
 
-/// An address that cannot be listened on, and what to do about it.
-#[derive(Debug)]
-pub struct BindError {
-    address: SocketAddr,
-    source: io::Error,
-}
-
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { address, source } = self;
-        write!(f, "cannot listen on {address}: ")?;
-        match source.kind() {
-            io::ErrorKind::AddrInUse => {
-                write!(f, "another program has this port; stop it or choose another port")
-            }
-            io::ErrorKind::AddrNotAvailable => {
-                write!(f, "this machine has no such address; use 127.0.0.1 or 0.0.0.0")
-            }
-            io::ErrorKind::PermissionDenied => {
-                write!(f, "not permitted; ports below 1024 need a privilege, choose a higher one")
-            }
-            _ => write!(f, "{source}"),
-        }
-    }
-}
-
-impl std::error::Error for BindError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
-    }
-}
-
-/// Opens a listening socket; port 0 takes a free one.
-pub fn bind(address: SocketAddr) -> Result<StdListener, BindError> {
-    let open = || {
-        let listener = StdListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        Ok(listener)
-    };
-    open().map_err(|source| BindError { address, source })
-}
-
 /// An accepted socket on its way to a worker.
 struct Handed {
     listener: usize,
-    socket: StdStream,
+    socket: Accepted,
     place: Place,
 }
 
@@ -118,7 +75,7 @@ impl Workers {
     /// The system gave no thread or no event queue.
     pub fn start<F>(
         options: &Options,
-        listeners: Vec<StdListener>,
+        listeners: Vec<Listener>,
         drain: &Drain,
         doors: F,
     ) -> io::Result<Self>
@@ -184,7 +141,7 @@ async fn work(
         tokio::select! {
             next = handed.recv() => match next {
                 Some(Handed { listener, socket, place }) => {
-                    let Ok(socket) = TcpStream::from_std(socket) else { continue };
+                    let Ok(socket) = Socket::new(socket) else { continue };
                     let served = doors[listener](socket);
                     open.spawn_local(async move {
                         served.await;
@@ -203,7 +160,7 @@ async fn work(
 }
 
 async fn accept_all(
-    listeners: Vec<StdListener>,
+    listeners: Vec<Listener>,
     queues: Vec<mpsc::UnboundedSender<Handed>>,
     most: usize,
     drain: Drain,
@@ -213,7 +170,7 @@ async fn accept_all(
     for (index, listener) in listeners.into_iter().enumerate() {
         let (queues, open) = (queues.clone(), Arc::clone(&open));
         accepting.spawn_local(async move {
-            if let Ok(listener) = TcpListener::from_std(listener) {
+            if let Ok(listener) = listener.listen() {
                 accept(index, &listener, &queues, &open, most).await;
             }
         });
@@ -224,7 +181,7 @@ async fn accept_all(
 
 async fn accept(
     index: usize,
-    listener: &TcpListener,
+    listener: &Listening,
     queues: &[mpsc::UnboundedSender<Handed>],
     open: &Arc<AtomicUsize>,
     most: usize,
@@ -232,43 +189,41 @@ async fn accept(
     for queue in queues.iter().cycle() {
         let socket = loop {
             match listener.accept().await {
-                Ok((socket, _)) => break socket,
+                Ok(socket) => break socket,
                 // Out of file descriptors, most likely: they come back as connections end.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         };
         let Some(place) = Place::take(open, most) else { continue };
-        // Answers are written whole: waiting for more to send would only delay them.
-        let _ = socket.set_nodelay(true);
-        if let Ok(socket) = socket.into_std() {
-            let _ = queue.send(Handed { listener: index, socket, place });
-        }
+        let _ = queue.send(Handed { listener: index, socket, place });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream as StdStream};
 
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
     use crate::drain::{DrainHandle, drain};
+    use crate::listen::{Address, bind};
 
     /// Workers that greet each connection with their number and keep it until the peer leaves.
     fn greeters(options: &Options) -> (SocketAddr, Workers, DrainHandle) {
-        let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let address = listener.local_addr().unwrap();
+        let listener = bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        let Address::Tcp(address) = listener.address() else { unreachable!() };
         let (stop, stopping) = drain();
         let doors = |index| vec![Box::new(move |socket| greet(index, socket)) as Serve];
         let workers = Workers::start(options, vec![listener], &stopping, doors).unwrap();
         (address, workers, stop)
     }
 
-    fn greet(index: usize, mut socket: TcpStream) -> Pin<Box<dyn Future<Output = ()>>> {
+    fn greet(index: usize, mut socket: Socket) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(async move {
             let _ = socket.write_u8(index as u8).await;
-            let _ = socket.readable().await;
+            let _ = socket.read_u8().await;
         })
     }
 
@@ -313,13 +268,5 @@ mod tests {
         workers.join();
         assert_eq!(socket.read(&mut [0]).unwrap_or(0), 0);
         assert!(StdStream::connect(address).is_err());
-    }
-
-    #[test]
-    fn taken_port_is_said_with_what_to_do() {
-        let taken = bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let error = bind(taken.local_addr().unwrap()).unwrap_err().to_string();
-        assert!(error.contains(&taken.local_addr().unwrap().to_string()), "{error}");
-        assert!(error.contains("another port"), "{error}");
     }
 }

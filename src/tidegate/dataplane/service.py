@@ -54,6 +54,8 @@ class Service:
         self._log = log or Log()
         self._feed = PolicyFeed(path)
         self._store_error: str | None = None
+        self._tls_error: str | None = None
+        self._tls_loads = 1
 
     def run(self, announce: Callable[[Started], None]) -> int:
         """Serves until a signal says to stop; a second one ends the process at once.
@@ -86,6 +88,7 @@ class Service:
                 if event is not None:
                     self._take(server, event)
                 self._look_at_store(server)
+                self._look_at_certificates(server)
         finally:
             self._drain(server)
         return 0
@@ -117,6 +120,10 @@ class Service:
             drain_notice_us=settings.drain_notice_us,
             denials_kept=settings.denials_kept,
             metrics=settings.metrics == "on",
+            tls_cert=settings.tls_cert,
+            tls_key=settings.tls_key,
+            tls_client_ca=settings.tls_client_ca,
+            tls_client_uris=list(settings.tls_client_uris or ()),
         )
         return _native.Server.start(
             first.snapshot.data,
@@ -160,6 +167,14 @@ class Service:
                 self._log.warning(warning, store=store)
         else:
             self._log.error("store away, on_store_failure decides", store=store, reason=error)
+
+    def _look_at_certificates(self, server: _native.Server) -> None:
+        error, loads = server.tls_error, server.tls_loads
+        if error != self._tls_error and error is not None:
+            self._log.error("certificates refused, the old ones stay", reason=error)
+        elif loads > self._tls_loads:
+            self._log.info("certificates loaded", file=self._settings.tls_cert)
+        self._tls_error, self._tls_loads = error, loads
 
     def _stop(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self._feed.is_stopped:

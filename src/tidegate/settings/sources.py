@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _CONFIG: Final = "config"
+_NEEDS: Final = (
+    ("tls-cert", "tls-key"),
+    ("tls-key", "tls-cert"),
+    ("tls-client-ca", "tls-cert"),
+    ("tls-client-uris", "tls-client-ca"),
+)
 # Kubernetes sets these in every pod that runs beside a Service called tidegate or tidegate-….
 _OF_KUBERNETES = re.compile(
     rf"{VARIABLES}(?:\w+_)?"
@@ -189,6 +195,11 @@ def _impossible(settings: Settings, found: Mapping[str, Found]) -> Iterable[Conf
             path=where,
             hint="give each a port of its own",
         )
+    for name, needed in _NEEDS:
+        one = found.get(name)
+        lacks = getattr(settings, needed.replace("-", "_")) is None
+        if one is not None and one.value is not None and lacks:
+            yield ConfigError(f"{name} needs {needed} beside it", path=one.where)
 
 
 def _raise(problems: Sequence[ConfigError]) -> None:

@@ -34,6 +34,10 @@ class Settings:
     drain_notice_us: int
     denials_kept: int
     metrics: str
+    tls_cert: str | None
+    tls_key: str | None
+    tls_client_ca: str | None
+    tls_client_uris: tuple[str, ...] | None
 
     @property
     def store_name(self) -> str:
@@ -172,6 +176,25 @@ ROWS: tuple[Setting, ...] = (
         values.choice("on|off", "on", "off"),
         "on",
         "whether decisions are counted and timed for /metrics",
+    ),
+    Setting(
+        "tls-cert",
+        values.path(),
+        "",
+        "the certificate (PEM) of both doors, with what links it to its authority; followed",
+    ),
+    Setting("tls-key", values.path(), "", "the key (PEM) of that certificate"),
+    Setting(
+        "tls-client-ca",
+        values.path(),
+        "",
+        "authorities (PEM) of clients; those without a certificate of theirs are turned away",
+    ),
+    Setting(
+        "tls-client-uris",
+        values.uris(),
+        "",
+        "which clients of these authorities may come, by a URI in their certificate",
     ),
 )
 """Every setting of `tidegate serve`."""

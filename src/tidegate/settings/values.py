@@ -16,6 +16,9 @@ _DURATION = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?\s*(us|ms|s|min)")
 _UNIT_US: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000}
 _PORT = re.compile(r"[0-9]{1,5}")
 _PREFIX = re.compile(r"[!-z|~]{1,64}")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s*,]+(?:/\*)?")
+_UNIX: Final = "unix:"
+_UNIX_PATH_BYTES: Final = 107
 _LOGIN = re.compile(r"(//[^/@:]*):.*@")
 
 
@@ -56,12 +59,15 @@ def quoted(text: str) -> str:
 
 
 def address() -> Kind:
-    """Where to listen: `host:port`, `[v6]:port`, or `:port`, which is all of this machine."""
-    return Kind("ADDRESS", "`host:port`, or `:port` for every address of the machine", read_address)
+    """Where to listen: `host:port`, `[v6]:port`, `:port` (all of this machine), `unix:/path`."""
+    form = "`host:port`, `:port` for every address of the machine, or `unix:/path`, a socket file"
+    return Kind("ADDRESS", form, read_address)
 
 
 def read_address(text: str) -> str:
     """Reads an address; a name becomes the first address that it has."""
+    if text.strip().startswith(_UNIX):
+        return _read_unix(text.strip())
     host, _, port = text.strip().rpartition(":")
     if not _PORT.fullmatch(port) or int(port) > 65_535 or ":" not in text:
         raise ValueError('is no address; write host:port, such as "127.0.0.1:8080"')
@@ -72,6 +78,15 @@ def read_address(text: str) -> str:
         raise ValueError("names a host that is not known; an IP address will do") from None
     name = str(found[0][4][0])
     return f"[{name}]:{int(port)}" if ":" in name else f"{name}:{int(port)}"
+
+
+def _read_unix(text: str) -> str:
+    path = text.removeprefix(_UNIX)
+    if not path.startswith("/") or path.endswith("/") or "\0" in path:
+        raise ValueError('is no socket file; write its whole path, as "unix:/run/tidegate.sock"')
+    if len(path.encode(errors="surrogateescape")) > _UNIX_PATH_BYTES:
+        raise ValueError(f"is too long a path; a socket file takes {_UNIX_PATH_BYTES} bytes")
+    return text
 
 
 def count(most: int, least: int = 1) -> Kind:
@@ -166,6 +181,27 @@ def _read_path(text: str) -> str:
     if not text or "\0" in text:
         raise ValueError("is no path of a file")
     return text
+
+
+def uris() -> Kind:
+    """Names of clients, with commas between them; none if empty."""
+    form = "URIs with commas between them; `/*` at an end stands for all below"
+    return Kind("URIS", form, _read_uris, _show_uris)
+
+
+def _read_uris(text: str) -> tuple[str, ...] | None:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    for uri in found:
+        if not _URI.fullmatch(uri):
+            raise ValueError(
+                f'must be URIs, such as "spiffe://mesh/ns/web" or "spiffe://mesh/*"; {quoted(uri)}'
+                " is none"
+            )
+    return found or None
+
+
+def _show_uris(value: object) -> str:
+    return ",".join(value) if isinstance(value, tuple) else ""
 
 
 def prefix() -> Kind:

@@ -206,3 +206,25 @@ def test_a_command_that_takes_some_settings_ignores_the_others(file: Path) -> No
     result = in_force(parser.parse_args(["--http", ":1"]), variables)
     assert [one.row.name for one in result.found] == ["http", "headers"]
     assert (result.settings.store, result.settings.workers) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said_of_it"),
+    [
+        (["--tls-cert", "a"], "--tls-cert: tls-cert needs tls-key beside it"),
+        (["--tls-key", "a"], "--tls-key: tls-key needs tls-cert beside it"),
+        (["--tls-client-ca", "a"], "--tls-client-ca: tls-client-ca needs tls-cert beside it"),
+        (
+            ["--tls-cert", "a", "--tls-key", "b", "--tls-client-uris", "spiffe://m/a"],
+            "--tls-client-uris: tls-client-uris needs tls-client-ca beside it",
+        ),
+    ],
+)
+def test_half_of_tls_is_refused(flags: list[str], said_of_it: str) -> None:
+    assert said(*flags) == said_of_it
+
+
+def test_uris_of_clients_are_shown_as_they_can_be_written() -> None:
+    flags = ["--tls-cert", "a", "--tls-key", "b", "--tls-client-ca", "c"]
+    result = found(*flags, "--tls-client-uris", "spiffe://m/a, spiffe://m/b/*")
+    assert where(result, "tls-client-uris")[0] == "spiffe://m/a,spiffe://m/b/*"

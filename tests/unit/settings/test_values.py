@@ -23,6 +23,7 @@ def row(name: str) -> Setting:
         ("http", ":8080", "0.0.0.0:8080"),
         ("http", "[::1]:8080", "[::1]:8080"),
         ("http", " 10.0.0.1:080 ", "10.0.0.1:80"),
+        ("http", "unix:/run/tidegate.sock", "unix:/run/tidegate.sock"),
         ("workers", "4", 4),
         ("max-counters", "10k", 10_000),
         ("max-counters", "5M", 5_000_000),
@@ -42,6 +43,8 @@ def row(name: str) -> Setting:
         ("headers", "draft03", "draft03"),
         ("headers", " ietf ", "ietf"),
         ("prefix", "tg:eu", "tg:eu"),
+        ("tls-client-uris", "", None),
+        ("tls-client-uris", "spiffe://m/a, spiffe://m/b/*", ("spiffe://m/a", "spiffe://m/b/*")),
     ],
 )
 def test_a_value_is_read(name: str, text: str, value: object) -> None:
@@ -57,6 +60,11 @@ def test_a_value_is_read(name: str, text: str, value: object) -> None:
         ("http", "127.0.0.1:-1", "write host:port"),
         ("http", "no.such.host.invalid:80", "an IP address will do"),
         ("http", "a\0b:80", "an IP address will do"),
+        ("http", "unix:tidegate.sock", "its whole path"),
+        ("http", "unix:/run/", "its whole path"),
+        ("http", "unix:/" + "x" * 107, "107 bytes"),
+        ("tls-client-uris", "mesh/a", "must be URIs"),
+        ("tls-client-uris", "spiffe://m/a*", '"spiffe://m/a*" is none'),
         ("workers", "0", "from 1 to 1,024"),
         ("workers", "1025", "from 1 to 1,024"),
         ("workers", "2.5", "whole number"),

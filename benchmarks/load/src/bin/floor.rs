@@ -15,7 +15,8 @@ use tidegate_server::drain::{Drain, drain};
 use tidegate_server::grpc::transport::{
     Call, Message, Reply, Server, Service, Settings, Stats, Status,
 };
-use tidegate_server::workers::{Options, Serve, Workers, bind};
+use tidegate_server::listen::{Address, Socket, bind};
+use tidegate_server::workers::{Options, Serve, Workers};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -118,7 +119,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), String> {
     let mut arguments = Arguments::from_env(&["probes"])?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.or("port", 0)?));
+    let port = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.or("port", 0)?));
     let workers = arguments.or("workers", 1)?;
     let answer = arguments.or("answer", ANSWER.replace(' ', ""))?;
     let has_probes = arguments.flag("probes");
@@ -129,13 +130,15 @@ fn run() -> Result<(), String> {
         keepalive_idle: millis(&mut arguments, "idle-ms", 60_000)?,
         keepalive_timeout: millis(&mut arguments, "keepalive-ms", 20_000)?,
         max_age: millis(&mut arguments, "age-ms", 30 * 60_000)?,
+        age_grace: millis(&mut arguments, "grace-ms", 60_000)?,
         drain_limit: millis(&mut arguments, "drain-ms", 8000)?,
+        max_buffered: arguments.or("buffered", 64 << 20)?,
         ..Settings::default()
     };
     arguments.finish()?;
     let answer = Message::new(&from_hex(&answer)?);
-    let listener = bind(address).map_err(|error| error.to_string())?;
-    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    let listener = bind(&Address::Tcp(port)).map_err(|error| error.to_string())?;
+    let address = listener.address();
     let (stop, stopping) = drain();
     let stats = Arc::new(Stats::default());
     let seen = stopping.clone();
@@ -154,10 +157,7 @@ fn run() -> Result<(), String> {
     Ok(())
 }
 
-fn serve(
-    server: &Rc<Server<Floor>>,
-    socket: tokio::net::TcpStream,
-) -> Pin<Box<dyn Future<Output = ()>>> {
+fn serve(server: &Rc<Server<Floor>>, socket: Socket) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(Rc::clone(server).serve(socket))
 }
 

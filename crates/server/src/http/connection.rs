@@ -15,7 +15,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 
 use super::answer::{Answered, error};
 use super::idle::{Phase, Watched};
@@ -24,8 +23,10 @@ use crate::drain::Drain;
 use crate::forward_auth::ForwardAuth;
 use crate::grpc::rls::RateLimitDoor;
 use crate::grpc::transport;
+use crate::listen::{OpeningStats, Socket};
 use crate::metrics::Timed;
 use crate::pipeline::WorkerNode;
+use crate::tls::Certificates;
 
 const MAX_HEAD: usize = 64 << 10;
 
@@ -42,6 +43,10 @@ pub struct HttpDoor {
     pub stats: Arc<HttpStats>,
     /// Totals of the gRPC door, for the metrics page.
     pub grpc_stats: Arc<transport::Stats>,
+    /// Connections that came to nothing, for the metrics page.
+    pub opening_stats: Arc<OpeningStats>,
+    /// The certificates, for the metrics page; none: no TLS.
+    pub certificates: Option<Arc<Certificates>>,
     /// The end of service.
     pub drain: Drain,
 }
@@ -68,10 +73,10 @@ impl Drop for Open {
 
 impl HttpDoor {
     /// Serves one connection until the peer leaves, is too slow, or the drain asks it to.
-    pub async fn serve(self: Rc<Self>, socket: TcpStream) {
+    pub async fn serve(self: Rc<Self>, socket: Socket) {
         self.stats.opened.fetch_add(1, Ordering::Relaxed);
         let _open = Open(Arc::clone(&self.stats));
-        let peer = socket.peer_addr().ok().map(|peer| peer.ip());
+        let peer = socket.peer();
         let (door, phase) = (Rc::clone(&self), Phase::new());
         let socket = Watched::new(socket, phase.clone());
         let service = service_fn(move |request| {

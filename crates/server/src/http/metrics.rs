@@ -96,6 +96,13 @@ fn doors(page: &mut Page, door: &HttpDoor) {
     let metrics = door.node.node().metrics();
     metrics.times(Timed::Grpc).write(page, name, &[("door", "grpc")]);
     metrics.times(Timed::Http).write(page, name, &[("door", "http")]);
+    let name = "tidegate_connections_failed_total";
+    page.metric(name, Kind::Counter, "Connections that ended before their first request.");
+    page.sample(name, &[("reason", "tls")], get(&door.opening_stats.failed_tls));
+    page.sample(name, &[("reason", "silent")], get(&door.opening_stats.silent));
+    let help = "Certificate files that were refused; the ones in force stayed.";
+    let refused = door.certificates.as_ref().map_or(0, |certificates| certificates.failed());
+    page.single("tidegate_tls_reload_failures_total", Kind::Counter, help, refused);
     let name = "tidegate_panics_total";
     page.metric(name, Kind::Counter, "Requests whose handling panicked: bugs.");
     page.sample(name, &[("door", "grpc")], get(&grpc.panics));

@@ -14,7 +14,7 @@ use crate::node::{empty_node, limit, options, serve, snapshot, start};
 #[test]
 fn taken_address_is_named_with_what_to_do() {
     let running = start(&[limit("search", 1)]);
-    let taken = ServerOptions { grpc: running.http(), ..options() };
+    let taken = ServerOptions { grpc: running.http().into(), ..options() };
     let error = Server::start(empty_node(), &taken).unwrap_err().to_string();
     assert!(error.contains("the gRPC door"), "{error}");
     assert!(error.contains(&running.http().to_string()), "{error}");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says so by failing")]
 
 mod access;
+mod addresses;
 mod door_token;
 mod explain;
 mod forward_auth;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_counters::redis::{RedisOptions, RedisStore};
 use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
+use tidegate_server::listen::Address;
 use tidegate_server::{HeaderProfile, Node, Server, ServerOptions, Store};
 
 /// When tests begin: 2025-12-01T02:00:00Z, the start of an hour.
@@ -107,13 +108,18 @@ pub fn start_with(limits: &[Value], header_profile: HeaderProfile) -> Running {
     serve(node, &ServerOptions { header_profile, ..options() })
 }
 
+fn tcp(address: &Address) -> std::net::SocketAddr {
+    let Address::Tcp(address) = address else { panic!("{address} is none of the network") };
+    *address
+}
+
 impl Running {
     pub fn http(&self) -> std::net::SocketAddr {
-        self.server.as_ref().unwrap().http_address()
+        tcp(self.server.as_ref().unwrap().http_address())
     }
 
     pub fn grpc(&self) -> std::net::SocketAddr {
-        self.server.as_ref().unwrap().grpc_address()
+        tcp(self.server.as_ref().unwrap().grpc_address())
     }
 
     /// Moves the clock to this many microseconds after the start.

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::answer::{give_up, has_room, send_in_pieces};
 use super::head::{self, Refusal};
 use super::message::{Assembler, Message};
+use super::room::Share;
 use super::server::Server;
 use super::service::{Call, Reply, Service};
 use super::stats::count;
@@ -38,10 +39,11 @@ enum Broken {
     Malformed(Status),
 }
 
-/// Reads the rest of a request's body.
+/// Reads the rest of a request's body. One that waits for more counts what it holds.
 fn poll_message(
     body: &mut RecvStream,
     assembler: &mut Assembler,
+    mut share: Option<&mut Share>,
     cx: &mut Context<'_>,
 ) -> Poll<Result<(), Broken>> {
     loop {
@@ -50,6 +52,9 @@ fn poll_message(
                 // Given back at once, whatever the bytes are: a window that is not given back
                 // stops the connection for every other stream.
                 let _ = body.flow_control().release_capacity(chunk.len());
+                if share.as_mut().is_some_and(|share| !share.grow(chunk.len())) {
+                    return Poll::Ready(Err(Broken::Malformed(no_room())));
+                }
                 if let Err(status) = assembler.push(chunk) {
                     return Poll::Ready(Err(Broken::Malformed(status)));
                 }
@@ -61,6 +66,14 @@ fn poll_message(
             None => return Poll::Ready(Ok(())),
         }
     }
+}
+
+fn no_room() -> Status {
+    Status::new(Code::ResourceExhausted, "too many unfinished requests at this server")
+}
+
+fn length_of(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }
 
 impl<S: Service> Server<S> {
@@ -81,13 +94,17 @@ impl<S: Service> Server<S> {
             return;
         }
         let mut assembler = Assembler::new(self.settings.max_message, has_encoding);
-        match poll_message(&mut body, &mut assembler, cx) {
+        match poll_message(&mut body, &mut assembler, None, cx) {
             Poll::Ready(received) => {
                 self.received(pending, received.map(|()| assembler), respond);
             }
             Poll::Pending => {
+                let mut share = Share::of(&self.room);
+                if !share.grow(length_of(&pending.metadata) + assembler.received().len()) {
+                    return self.refuse(&mut respond, &no_room().into());
+                }
                 let server = Rc::clone(self);
-                spawn_local(server.receive(pending, body, assembler, respond));
+                spawn_local(server.receive(pending, body, assembler, share, respond));
             }
         }
     }
@@ -116,9 +133,10 @@ impl<S: Service> Server<S> {
         pending: Pending<S::Method>,
         mut body: RecvStream,
         mut assembler: Assembler,
+        mut share: Share,
         mut respond: Respond,
     ) {
-        let whole = poll_fn(|cx| poll_message(&mut body, &mut assembler, cx));
+        let whole = poll_fn(|cx| poll_message(&mut body, &mut assembler, Some(&mut share), cx));
         if let Ok(received) = timeout(self.settings.body_timeout, whole).await {
             self.received(pending, received.map(|()| assembler), respond);
         } else {

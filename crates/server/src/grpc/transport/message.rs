@@ -111,7 +111,8 @@ impl Assembler {
         Ok(message)
     }
 
-    fn received(&self) -> &[u8] {
+    /// The bytes so far.
+    pub(super) fn received(&self) -> &[u8] {
         if self.joined.is_empty() { &self.chunk } else { &self.joined }
     }
 

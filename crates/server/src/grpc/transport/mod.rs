@@ -8,6 +8,7 @@ mod head;
 mod io;
 mod lifecycle;
 mod message;
+mod room;
 mod server;
 mod service;
 mod settings;

@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::answer::Heads;
 use super::connection::{self, Accepted};
+use super::room::Room;
 use super::service::Service;
 use super::settings::Settings;
 use super::stats::Stats;
@@ -21,6 +22,7 @@ pub struct Server<S> {
     pub(super) stats: Arc<Stats>,
     pub(super) drain: Drain,
     pub(super) heads: Heads,
+    pub(super) room: Rc<Room>,
     /// Room for a batch, lent to the connection that is being polled.
     pub(super) batch: RefCell<Vec<Accepted>>,
 }
@@ -29,7 +31,8 @@ impl<S: Service> Server<S> {
     /// A server for this thread.
     pub fn new(service: S, settings: Settings, stats: Arc<Stats>, drain: Drain) -> Rc<Self> {
         let (heads, batch) = (Heads::new(), RefCell::default());
-        Rc::new(Self { service, settings, stats, drain, heads, batch })
+        let room = Room::new(settings.max_buffered);
+        Rc::new(Self { service, settings, stats, drain, heads, room, batch })
     }
 
     /// Serves one connection until the peer leaves, breaks a limit, or the drain is over.

@@ -20,6 +20,8 @@ pub struct Settings {
     pub connection_window: u32,
     /// Longest request message, in bytes.
     pub max_message: usize,
+    /// Bytes that the unfinished requests of one worker may hold together.
+    pub max_buffered: usize,
     /// How long the preface may take.
     pub handshake_timeout: Duration,
     /// How long a request's message may take.
@@ -47,6 +49,7 @@ impl Default for Settings {
             stream_window: 1 << 20,
             connection_window: 4 << 20,
             max_message: 4 << 20,
+            max_buffered: 64 << 20,
             handshake_timeout: Duration::from_secs(5),
             body_timeout: Duration::from_secs(5),
             send_timeout: Duration::from_secs(10),
