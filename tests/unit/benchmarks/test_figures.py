@@ -1,3 +1,5 @@
+"""The figures that benchmarks draw from turns: pairs, ratios, growth."""
+
 from collections.abc import Callable
 
 import pytest
