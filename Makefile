@@ -56,7 +56,9 @@ lint: $(STAMPS)/native ## Style, types and warnings; all of them errors
 	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets -- -D warnings
 
-check: lint ## Lint, then the long property runs
+check: lint ## Lint, then the long property runs and a minute of each fuzz target
+	FUZZ_SECONDS=60 cargo test -q -p tidegate-server --features fake-clock --lib fuzz
+	FUZZ_SECONDS=60 $(BIN)/python -m pytest -q tests/unit/compiler/test_fuzz.py
 	PROPTEST_CASES=20000 cargo test -q $(RUST_TESTED) --test algorithms --test matching
 	TIDEGATE_VALKEY_SERVER=$$($(VALKEY)) PROPTEST_CASES=4000 \
 		cargo test -q $(RUST_TESTED) --test redis_agrees

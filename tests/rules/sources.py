@@ -66,4 +66,4 @@ def without_tests(path: Path) -> str:
 
 def is_rust_test(path: Path) -> bool:
     """Whether a Rust file is compiled for tests or benchmarks alone."""
-    return path.parts[0] == "benchmarks" or "tests" in path.parts or path.stem == "tests"
+    return path.parts[0] == "benchmarks" or "tests" in path.parts or path.stem in {"tests", "fuzz"}

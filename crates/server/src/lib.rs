@@ -5,6 +5,8 @@ mod decision_id;
 pub mod drain;
 pub mod explain;
 pub mod forward_auth;
+#[cfg(test)]
+mod fuzz;
 pub mod grpc;
 pub mod headers;
 pub mod http;

@@ -7,6 +7,8 @@ mod connection;
 mod decisions;
 mod document;
 mod forward_auth;
+#[cfg(test)]
+mod fuzz;
 mod idle;
 mod metrics;
 mod openapi;

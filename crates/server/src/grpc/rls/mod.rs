@@ -9,6 +9,8 @@
 //!   (`request_override`); others do not heed it. A unit that is none is refused in any case.
 
 mod door;
+#[cfg(test)]
+mod fuzz;
 mod request;
 mod response;
 mod units;

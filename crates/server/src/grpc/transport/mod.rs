@@ -4,6 +4,8 @@ mod answer;
 mod connection;
 mod dialogue;
 mod exchange;
+#[cfg(test)]
+mod fuzz;
 mod head;
 mod io;
 mod lifecycle;
