@@ -62,6 +62,7 @@ impl Row {
             reset_us: self.reset_us,
             window_us: self.numbers.window_us(rule.algorithm),
             shadow: rule.is_shadow,
+            folded: self.is_folded,
         }
     }
 }
@@ -87,6 +88,9 @@ pub struct LimitReport {
     /// Whether the limit only reports, and never denies.
     #[pyo3(get)]
     shadow: bool,
+    /// Whether a full memory store made this counter one that others share.
+    #[pyo3(get)]
+    folded: bool,
 }
 
 #[pymethods]
@@ -125,6 +129,9 @@ impl LimitReport {
         entry.set_item("reset_ms", self.reset_us.div_ceil(MILLI_US))?;
         entry.set_item("window_ms", self.window_us.div_ceil(MILLI_US))?;
         entry.set_item("shadow", self.shadow)?;
+        if self.folded {
+            entry.set_item("folded", true)?;
+        }
         Ok(entry)
     }
 

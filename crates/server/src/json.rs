@@ -87,6 +87,9 @@ fn put_limit(out: &mut impl BufMut, report: &LimitReport<'_>) {
     put_number(out, millis(report.window_us()));
     out.put_slice(b",\"shadow\":");
     put_bool(out, report.rule.is_shadow);
+    if report.is_folded {
+        out.put_slice(b",\"folded\":true");
+    }
     out.put_u8(b'}');
 }
 

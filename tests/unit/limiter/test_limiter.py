@@ -87,3 +87,8 @@ def test_the_memory_store_is_bounded() -> None:
         limit.hit(number)
     assert limiter.engine.counters <= 100
     assert limiter.engine.folded >= 900
+    newcomer = limit.hit(1000)
+    assert newcomer.limits[0].folded
+    assert "'folded': True" in str(newcomer.as_dict())
+    assert not limit.hit(0).limits[0].folded
+    assert "folded" not in str(limit.hit(0).as_dict())
