@@ -31,6 +31,12 @@ class Process:
         """Whether it was started and has not ended by itself."""
         return self._child is not None and self._child.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The process, to measure it."""
+        assert self._child is not None
+        return self._child.pid
+
     def start(self, command: Sequence[str], ready: Callable[[], Answer | None]) -> Answer:
         """Starts the program and waits until `ready` has an answer, which is returned."""
         with self.log.open("ab") as log:

@@ -110,6 +110,7 @@ impl Server {
     /// # Errors
     /// An address that cannot be listened on, certificates that cannot be used, or no threads.
     pub fn start(node: Arc<Node>, options: &ServerOptions) -> Result<Self, StartError> {
+        workers::without_huge_pages();
         let bind = |door, address| {
             listen::bind(address).map_err(|source| StartError::Bind { door, source })
         };

@@ -35,6 +35,15 @@ impl Default for Options {
     }
 }
 
+/// Keeps this process from huge pages, for which the allocator asks otherwise. The buffers of a
+/// connection are large and an idle one has touched a little of them: with huge pages all of them
+/// are resident, which is twice the memory.
+pub fn without_huge_pages() {
+    // Where the system refuses, service goes on with more memory.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
 /// An accepted socket on its way to a worker.
 struct Handed {
     listener: usize,

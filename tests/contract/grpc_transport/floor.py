@@ -45,6 +45,13 @@ class Floor:
         self.process = Process("floor", self.log)
         self.port = 0
 
+    def memory(self) -> int:
+        """Resident bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found is not None
+        return int(found[1]) << 10
+
     def _listening_port(self) -> int | None:
         said = re.search(r"listening on \S+:(\d+)", self.process.text())
         return int(said[1]) if said else None

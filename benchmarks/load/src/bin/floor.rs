@@ -16,7 +16,7 @@ use tidegate_server::grpc::transport::{
     Call, Message, Reply, Server, Service, Settings, Stats, Status,
 };
 use tidegate_server::listen::{Address, Socket, bind};
-use tidegate_server::workers::{Options, Serve, Workers};
+use tidegate_server::workers::{Options, Serve, Workers, without_huge_pages};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -139,6 +139,7 @@ fn run() -> Result<(), String> {
     let answer = Message::new(&from_hex(&answer)?);
     let listener = bind(&Address::Tcp(port)).map_err(|error| error.to_string())?;
     let address = listener.address();
+    without_huge_pages();
     let (stop, stopping) = drain();
     let stats = Arc::new(Stats::default());
     let seen = stopping.clone();
