@@ -99,6 +99,18 @@ struct Planned<'r> {
     now_us: u64,
 }
 
+impl Planned<'_> {
+    /// Matches. A domain that no policy names has no limits: everything passes, as in the
+    /// protocol's reference.
+    #[inline]
+    fn fill(&mut self, ask: &Ask<'_>) -> Result<(), RequestError> {
+        match self.domain {
+            Some(domain) => self.plan.fill(domain, ask.descriptors, self.now_us),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Node {
     /// True if [`Node::decide_now`] answers.
     #[inline]
@@ -118,7 +130,8 @@ impl Node {
     ) -> Result<T, Refused> {
         let Store::Memory(memory) = &self.store else { return Err(Refused::MustWait) };
         let policy = self.policy.load();
-        let planned = self.plan(in_force(&policy)?, ask)?;
+        let mut planned = self.met_by(in_force(&policy)?, ask);
+        planned.fill(ask)?;
         let outcomes = memory.decide(&planned.plan, planned.now_us);
         Ok(self.conclude(ask, &planned, Ok(&outcomes), say))
     }
@@ -135,17 +148,18 @@ impl Node {
         Some(out)
     }
 
-    /// Matches. A domain that no policy names has no limits: everything passes, as in the
-    /// protocol's reference.
-    #[inline]
+    /// Matches.
     fn plan<'r>(&self, rules: &'r RuleSet, ask: &Ask<'_>) -> Result<Planned<'r>, RequestError> {
+        let mut planned = self.met_by(rules, ask);
+        planned.fill(ask)?;
+        Ok(planned)
+    }
+
+    /// A plan that is still empty, for the domain that the request names.
+    #[inline]
+    fn met_by<'r>(&self, rules: &'r RuleSet, ask: &Ask<'_>) -> Planned<'r> {
         let now_us = self.clock.now_us();
-        let domain = rules.domain(ask.domain);
-        let plan = match domain {
-            Some(domain) => Plan::new(domain, ask.descriptors, now_us)?,
-            None => Plan::default(),
-        };
-        Ok(Planned { rules, domain, plan, now_us })
+        Planned { rules, domain: rules.domain(ask.domain), plan: Plan::default(), now_us }
     }
 
     /// Words the answer, counts it, and keeps a denial for whoever asks why.

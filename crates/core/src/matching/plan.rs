@@ -165,11 +165,24 @@ impl<'r> Plan<'r> {
         now: u64,
     ) -> Result<Self, RequestError> {
         let mut plan = Self::default();
-        for (at, descriptor) in descriptors.iter().enumerate() {
-            plan.meet(domain, at as u16, descriptor, now)?;
-        }
-        plan.settle_denied();
+        plan.fill(domain, descriptors, now)?;
         Ok(plan)
+    }
+
+    /// [`Plan::new`] into an empty plan that stands already where it will be read: a plan is
+    /// large, and to move it costs as much as to match.
+    #[inline]
+    pub fn fill(
+        &mut self,
+        domain: &'r Domain,
+        descriptors: &[Descriptor<'_>],
+        now: u64,
+    ) -> Result<(), RequestError> {
+        for (at, descriptor) in descriptors.iter().enumerate() {
+            self.meet(domain, at as u16, descriptor, now)?;
+        }
+        self.settle_denied();
+        Ok(())
     }
 
     /// Plans every rule of a domain on the same key parts, without matching: what a limit made in
