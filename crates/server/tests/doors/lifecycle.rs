@@ -27,8 +27,9 @@ fn drain_is_told_before_it_closes_and_ends_in_time() {
     node.load(&snapshot(&[limit("search", 5)])).unwrap();
     let notice = Duration::from_millis(300);
     let drain_limit = Duration::from_secs(5);
-    let mut running =
-        serve(node, &ServerOptions { drain_notice: notice, drain_limit, ..options() });
+    // One worker, so that the connection under way hears of the drain no later than the idle one.
+    let drained = ServerOptions { workers: 1, drain_notice: notice, drain_limit, ..options() };
+    let mut running = serve(node, &drained);
     let http = running.http();
     let mut idle = TcpStream::connect(http).unwrap();
     idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
