@@ -1,13 +1,13 @@
 //! From a request to the counters that it must pass.
 
+mod action;
 mod explain;
 mod index;
 mod plan;
 mod prefixes;
 mod values;
 
+pub use action::{Action, Verb};
 pub use explain::{Explained, Fate, Source, Tested, explain};
 pub use index::Index;
-pub use plan::{
-    Action, Descriptor, MOST_COUNTERS, Plan, PlannedOp, RequestRate, Verb, Verdict, key_alone,
-};
+pub use plan::{Descriptor, MOST_COUNTERS, Plan, PlannedOp, RequestRate, Verdict, key_alone};

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+use super::action::{Action, Verb, merge};
 use super::values::{self, KeyBuffer};
 use crate::algorithms::{Algorithm, Numbers};
 use crate::error::RequestError;
@@ -12,51 +13,6 @@ use crate::units::MAX;
 
 /// Counters that one request may meet.
 pub const MOST_COUNTERS: usize = 256;
-
-/// What a request does to a counter, in units of cost, at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Takes if it fits.
-    Charge(u64),
-    /// Asks whether it would fit, and takes nothing.
-    Peek(u64),
-    /// Gives back.
-    Refund(u64),
-}
-
-impl Action {
-    /// The units.
-    #[inline]
-    pub const fn cost(self) -> u64 {
-        match self {
-            Self::Charge(cost) | Self::Peek(cost) | Self::Refund(cost) => cost,
-        }
-    }
-}
-
-/// What the caller wants done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// Charge; a cost of 0 only looks.
-    Hit,
-    /// Look; a cost of 0 looks for 1.
-    Peek,
-    /// Give back; a cost of 0 does nothing but look.
-    Refund,
-}
-
-impl Verb {
-    /// What it does to a counter at that cost.
-    #[inline]
-    pub const fn action(self, cost: u64) -> Action {
-        match (self, cost) {
-            (_, 0) => Action::Peek(1),
-            (Self::Hit, cost) => Action::Charge(cost),
-            (Self::Peek, cost) => Action::Peek(cost),
-            (Self::Refund, cost) => Action::Refund(cost),
-        }
-    }
-}
 
 /// One set of entries that describes the request, with what it costs by kind.
 #[derive(Clone, Copy, Debug)]
@@ -389,22 +345,4 @@ fn find<'a>(entries: &[(KeyId, &'a [u8])], key: KeyId) -> Option<&'a [u8]> {
 #[inline]
 fn cost(rule: &Rule, costs: &[(&[u8], u64)]) -> Option<u64> {
     costs.iter().find(|(kind, _)| **kind == *rule.counts).map(|(_, cost)| *cost)
-}
-
-fn merge(a: Action, b: Action) -> Option<Action> {
-    let most = a.cost().max(b.cost());
-    Some(match (a, b) {
-        (Action::Charge(_), Action::Refund(_)) | (Action::Refund(_), Action::Charge(_)) => {
-            return None;
-        }
-        (Action::Peek(_), Action::Peek(_)) => Action::Peek(most),
-        (Action::Charge(cost), Action::Peek(_)) | (Action::Peek(_), Action::Charge(cost)) => {
-            Action::Charge(cost)
-        }
-        (Action::Refund(cost), Action::Peek(_)) | (Action::Peek(_), Action::Refund(cost)) => {
-            Action::Refund(cost)
-        }
-        (Action::Charge(_), Action::Charge(_)) => Action::Charge(most),
-        (Action::Refund(_), Action::Refund(_)) => Action::Refund(most),
-    })
 }
