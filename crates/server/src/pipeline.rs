@@ -22,6 +22,10 @@ use crate::store::{Store, StoreFailure, Way};
 /// Descriptors that one request may bring.
 pub const MOST_DESCRIPTORS: usize = 1000;
 
+/// Requests that are decided together: enough that what one waits for from the memory comes while
+/// the others are read, few enough that all of them stay in the nearest cache.
+pub const TOGETHER: usize = 8;
+
 /// May a request that is described so pass?
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
@@ -99,7 +103,13 @@ struct Planned<'r> {
     now_us: u64,
 }
 
-impl Planned<'_> {
+impl<'r> Planned<'r> {
+    /// A plan that is still empty, for the domain that the request names.
+    #[inline]
+    fn empty(rules: &'r RuleSet, ask: &Ask<'_>, now_us: u64) -> Self {
+        Self { rules, domain: rules.domain(ask.domain), plan: Plan::default(), now_us }
+    }
+
     /// Matches. A domain that no policy names has no limits: everything passes, as in the
     /// protocol's reference.
     #[inline]
@@ -130,10 +140,42 @@ impl Node {
     ) -> Result<T, Refused> {
         let Store::Memory(memory) = &self.store else { return Err(Refused::MustWait) };
         let policy = self.policy.load();
-        let mut planned = self.met_by(in_force(&policy)?, ask);
+        let mut planned = Planned::empty(in_force(&policy)?, ask, self.clock.now_us());
         planned.fill(ask)?;
         let outcomes = memory.decide(&planned.plan, planned.now_us);
         Ok(self.conclude(ask, &planned, Ok(&outcomes), say))
+    }
+
+    /// Decides at once, at the same time and in their order, at most [`TOGETHER`] requests that
+    /// are all here already; memory store only.
+    pub fn decide_together<'a>(
+        &self,
+        asks: &'a [Ask<'a>],
+        mut say: impl FnMut(&Ask<'a>, Result<&Answer<'_, '_>, Refused>),
+    ) {
+        let policy = self.policy.load();
+        let (Store::Memory(memory), Ok(rules)) = (&self.store, in_force(&policy)) else {
+            let refused = || in_force(&policy).err().unwrap_or(Refused::MustWait);
+            return asks.iter().for_each(|ask| say(ask, Err(refused())));
+        };
+        let now_us = self.clock.now_us();
+        let nothing = Ask { domain: &[], descriptors: &[] };
+        let mut planned: [Planned<'_>; TOGETHER] = std::array::from_fn(|at| {
+            Planned::empty(rules, asks.get(at).unwrap_or(&nothing), now_us)
+        });
+        let mut problems: [Option<RequestError>; TOGETHER] = Default::default();
+        for ((ask, planned), problem) in asks.iter().zip(&mut planned).zip(&mut problems) {
+            *problem = planned.fill(ask).err();
+            memory.foresee(&planned.plan);
+        }
+        for ((ask, planned), problem) in asks.iter().zip(&planned).zip(problems) {
+            if let Some(problem) = problem {
+                say(ask, Err(problem.into()));
+                continue;
+            }
+            let outcomes = memory.decide(&planned.plan, now_us);
+            self.conclude(ask, planned, Ok(&outcomes), |answer| say(ask, Ok(answer)));
+        }
     }
 
     /// What would apply to a request and why, as a JSON document; none without a policy. Takes
@@ -150,16 +192,9 @@ impl Node {
 
     /// Matches.
     fn plan<'r>(&self, rules: &'r RuleSet, ask: &Ask<'_>) -> Result<Planned<'r>, RequestError> {
-        let mut planned = self.met_by(rules, ask);
+        let mut planned = Planned::empty(rules, ask, self.clock.now_us());
         planned.fill(ask)?;
         Ok(planned)
-    }
-
-    /// A plan that is still empty, for the domain that the request names.
-    #[inline]
-    fn met_by<'r>(&self, rules: &'r RuleSet, ask: &Ask<'_>) -> Planned<'r> {
-        let now_us = self.clock.now_us();
-        Planned { rules, domain: rules.domain(ask.domain), plan: Plan::default(), now_us }
     }
 
     /// Words the answer, counts it, and keeps a denial for whoever asks why.

@@ -98,6 +98,18 @@ impl MemoryStore {
         }
     }
 
+    /// Brings the counters that a plan meets into the cache, for a [`MemoryStore::decide`] that
+    /// follows soon. Changes nothing and waits for nobody.
+    #[inline]
+    pub fn foresee(&self, plan: &Plan<'_>) {
+        for op in plan.asked() {
+            let hash = self.shared.hash(op.rule.uid.0, plan.key(op));
+            if let Some(shard) = self.shards[self.shard_of(hash)].try_lock() {
+                shard.foresee(hash);
+            }
+        }
+    }
+
     /// Forgets the counters that a plan meets.
     pub fn reset(&self, plan: &Plan<'_>) {
         for op in plan.asked() {

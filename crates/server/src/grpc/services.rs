@@ -5,13 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use smallvec::SmallVec;
 
 use super::health;
 use super::reflection;
 use super::rls::{self, RateLimitDoor};
 use super::transport::{Call, Code, Message, Reply, Service, Status};
 use crate::metrics::Timed;
-use crate::pipeline::WorkerNode;
+use crate::pipeline::{TOGETHER, WorkerNode};
 
 /// The services on one worker's thread.
 #[derive(Debug)]
@@ -87,6 +88,28 @@ impl Service for Services {
             // A dialogue: see below.
             Method::Reflection => Reply::Ready(Err(Status::internal("a stream of questions"))),
         }
+    }
+
+    #[inline]
+    fn call_together(
+        &self,
+        calls: &[(Method, Call)],
+        mut answer: impl FnMut(Result<Message, Status>),
+    ) {
+        let node = self.node.node();
+        if !node.is_immediate() {
+            return;
+        }
+        let first = calls.iter().take_while(|(method, _)| *method == Method::ShouldRateLimit);
+        let mut watches = first
+            .clone()
+            .map(|_| node.metrics().watch(Timed::Grpc))
+            .collect::<SmallVec<[_; TOGETHER]>>()
+            .into_iter();
+        rls::answer_together(node, &self.door, first.map(|(_, call)| call), |outcome| {
+            node.metrics().took(Timed::Grpc, watches.next().flatten());
+            answer(outcome);
+        });
     }
 
     #[inline]

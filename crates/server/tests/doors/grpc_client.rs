@@ -28,6 +28,11 @@ impl Client {
         Self(client)
     }
 
+    /// Over a connection that is open and served.
+    pub const fn over(connection: SendRequest<Bytes>) -> Self {
+        Self(connection)
+    }
+
     /// Begins a call; its answer's body follows.
     pub async fn begin(
         &self,

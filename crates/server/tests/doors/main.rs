@@ -19,3 +19,4 @@ mod profiles;
 mod rls_answers;
 mod rls_requests;
 mod store_down;
+mod together;

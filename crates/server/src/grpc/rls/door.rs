@@ -10,10 +10,10 @@ use super::request::{RateLimitDescriptor, RateLimitOverride, RateLimitRequest};
 use super::response::encode;
 use super::units::{LARGEST_UNIT, LONGEST_PERIOD_S, seconds_of};
 use crate::access::{AdminToken, Denied, DoorToken};
-use crate::grpc::transport::{Code, Message, Status};
+use crate::grpc::transport::{Call, Code, Message, Status};
 use crate::headers::HeaderProfile;
 use crate::node::Node;
-use crate::pipeline::{Ask, MOST_DESCRIPTORS, Refused, WorkerNode};
+use crate::pipeline::{Ask, MOST_DESCRIPTORS, Refused, TOGETHER, WorkerNode};
 
 /// The entry that names the kind of its descriptor's hits.
 const COUNTS: &[u8] = b"counts";
@@ -49,13 +49,49 @@ pub fn answer_now(
     message: &[u8],
     metadata: &HeaderMap,
 ) -> Result<Message, Status> {
-    let request = decode(door, message, metadata)?;
+    let mut request = RateLimitRequest::default();
+    read(&mut request, door, message, metadata)?;
     let parts = Parts::of(&request);
     let descriptors = parts.descriptors(&request);
     let ask = Ask { domain: request.domain, descriptors: &descriptors };
     node.decide_now(&ask, |answer| encode(answer, descriptors.len(), door.profile))
         .map_err(|refused| status(&refused))
 }
+
+/// Answers calls that arrived together, at most [`TOGETHER`], each as [`answer_now`] would.
+pub fn answer_together<'c>(
+    node: &Node,
+    door: &RateLimitDoor,
+    calls: impl Iterator<Item = &'c Call> + Clone,
+    mut answer: impl FnMut(Result<Message, Status>),
+) {
+    let mut requests: [RateLimitRequest<'_>; TOGETHER] = Default::default();
+    let mut count = 0;
+    for (call, request) in calls.clone().zip(&mut requests) {
+        if read(request, door, &call.message, &call.metadata).is_err() {
+            // One after another, so that each hears of its own fault.
+            return calls
+                .for_each(|call| answer(answer_now(node, door, &call.message, &call.metadata)));
+        }
+        count += 1;
+    }
+    let requests = &requests[..count];
+    let parts: Few<Parts<'_>> = requests.iter().map(Parts::of).collect();
+    let descriptors: Few<_> =
+        parts.iter().zip(requests).map(|(parts, request)| parts.descriptors(request)).collect();
+    let asks: Few<_> = requests
+        .iter()
+        .zip(&descriptors)
+        .map(|(request, descriptors)| Ask { domain: request.domain, descriptors })
+        .collect();
+    node.decide_together(&asks, |ask, decided| {
+        let encoded = decided.map(|it| encode(it, ask.descriptors.len(), door.profile));
+        answer(encoded.map_err(|refused| status(&refused)));
+    });
+}
+
+/// One for each call.
+type Few<T> = SmallVec<[T; TOGETHER]>;
 
 /// Answers once the store has.
 pub async fn answer_later(
@@ -64,7 +100,8 @@ pub async fn answer_later(
     message: Bytes,
     metadata: HeaderMap,
 ) -> Result<Message, Status> {
-    let request = decode(door, &message, &metadata)?;
+    let mut request = RateLimitRequest::default();
+    read(&mut request, door, &message, &metadata)?;
     let parts = Parts::of(&request);
     let descriptors = parts.descriptors(&request);
     let ask = Ask { domain: request.domain, descriptors: &descriptors };
@@ -73,16 +110,17 @@ pub async fn answer_later(
         .map_err(|refused| status(&refused))
 }
 
+/// Reads a message into an empty request, and refuses what cannot be asked.
 #[inline]
-fn decode<'a>(
+pub(super) fn read<'a>(
+    request: &mut RateLimitRequest<'a>,
     door: &RateLimitDoor,
     message: &'a [u8],
     metadata: &HeaderMap,
-) -> Result<RateLimitRequest<'a>, Status> {
+) -> Result<(), Status> {
     door.enter(metadata)
         .map_err(|denied| Status::new(Code::Unauthenticated, denied.door_advice()))?;
-    let request = RateLimitRequest::decode(message)
-        .map_err(|_| Status::internal("the message is no RateLimitRequest"))?;
+    request.fill(message).map_err(|_| Status::internal("the message is no RateLimitRequest"))?;
     if request.domain.is_empty() {
         return Err(Status::invalid_argument("domain is empty; name one of the policy's domains"));
     }
@@ -97,7 +135,7 @@ fn decode<'a>(
     for descriptor in &request.descriptors {
         check(door, descriptor, metadata)?;
     }
-    Ok(request)
+    Ok(())
 }
 
 #[inline]

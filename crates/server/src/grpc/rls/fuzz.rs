@@ -7,7 +7,8 @@ use crate::grpc::reflection;
 #[test]
 fn messages() {
     run("messages", |input| {
-        if let Ok(request) = RateLimitRequest::decode(input) {
+        let mut request = RateLimitRequest::default();
+        if request.fill(input).is_ok() {
             let mut bytes = request.domain.len();
             for descriptor in &request.descriptors {
                 for (key, value) in request.entries(descriptor) {

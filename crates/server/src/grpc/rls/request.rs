@@ -44,19 +44,19 @@ pub struct RateLimitOverride {
 }
 
 impl<'a> RateLimitRequest<'a> {
-    /// Decodes a message; unknown fields are passed over.
+    /// Decodes a message into an empty request that stands already where it will be read; unknown
+    /// fields are passed over.
     #[inline]
-    pub fn decode(message: &'a [u8]) -> Result<Self, Malformed> {
-        let mut request = Self::default();
+    pub fn fill(&mut self, message: &'a [u8]) -> Result<(), Malformed> {
         for field in Fields::new(message) {
             match field? {
-                (1, Value::Bytes(domain)) => request.domain = domain,
-                (2, Value::Bytes(descriptor)) => request.descriptor(descriptor)?,
-                (3, Value::Varint(hits)) => request.hits_addend = hits as u32,
+                (1, Value::Bytes(domain)) => self.domain = domain,
+                (2, Value::Bytes(descriptor)) => self.descriptor(descriptor)?,
+                (3, Value::Varint(hits)) => self.hits_addend = hits as u32,
                 _ => {}
             }
         }
-        Ok(request)
+        Ok(())
     }
 
     /// The entries of one of this request's descriptors.
@@ -132,6 +132,11 @@ mod tests {
     use bytes::BytesMut;
     use proptest::prelude::*;
 
+    fn decoded(message: &[u8]) -> Result<RateLimitRequest<'_>, Malformed> {
+        let mut request = RateLimitRequest::default();
+        request.fill(message).map(|()| request)
+    }
+
     #[test]
     fn every_field_is_read() {
         let mut buffer = BytesMut::new();
@@ -153,7 +158,7 @@ mod tests {
         });
         put_message(&mut buffer, 2, |_| {});
         put_number(&mut buffer, 3, 3);
-        let request = RateLimitRequest::decode(&buffer).unwrap();
+        let request = decoded(&buffer).unwrap();
         assert_eq!(request.domain, b"shop");
         let [first, second] = &request.descriptors[..] else { panic!("two descriptors") };
         let expected: &[(&[u8], &[u8])] = &[(b"tenant", b"\xff\xfe"), (b"empty", b"")];
@@ -167,14 +172,14 @@ mod tests {
 
     #[test]
     fn hits_of_zero_on_the_request_are_unset() {
-        let request = RateLimitRequest::decode(b"\x0a\x01x\x12\x00\x18\x00").unwrap();
+        let request = decoded(b"\x0a\x01x\x12\x00\x18\x00").unwrap();
         assert_eq!(request.hits(&request.descriptors[0]), 1);
     }
 
     proptest! {
         #[test]
         fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            if let Ok(request) = RateLimitRequest::decode(&bytes) {
+            if let Ok(request) = decoded(&bytes) {
                 for descriptor in &request.descriptors {
                     let _ = (request.entries(descriptor), request.hits(descriptor));
                 }

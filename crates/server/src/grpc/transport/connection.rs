@@ -23,6 +23,9 @@ use super::stats::count;
 /// its write buffer of 16 KiB.
 const BATCH: usize = 128;
 
+/// Requests of a batch that are answered together.
+pub(super) const TOGETHER: usize = 8;
+
 pub(super) type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// Serves a connection to its end.
@@ -77,8 +80,10 @@ impl<S: Service> Open<S> {
             if batch.is_empty() {
                 break ended || self.tend(connection, cx);
             }
-            for (request, respond) in batch.drain(..) {
-                self.server.begin(request, respond, cx);
+            let mut taken = batch.drain(..);
+            while taken.len() > 0 {
+                let few = taken.by_ref().take(TOGETHER);
+                self.server.begin_together(few, cx);
             }
         };
         self.server.batch.replace(batch);

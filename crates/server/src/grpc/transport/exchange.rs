@@ -10,11 +10,13 @@ use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
 use http::{HeaderMap, Request};
+use smallvec::SmallVec;
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answer::{give_up, has_room, send_in_pieces};
+use super::connection::{Accepted, TOGETHER};
 use super::head::{self, Refusal};
 use super::message::{Assembler, Message};
 use super::room::Share;
@@ -24,6 +26,9 @@ use super::stats::count;
 use super::status::{Code, Status};
 
 pub(super) type Respond = SendResponse<Bytes>;
+
+/// Calls that arrived together.
+type Calls<M> = SmallVec<[(M, Call); TOGETHER]>;
 
 /// A request whose head was accepted.
 pub(super) struct Pending<M> {
@@ -77,34 +82,66 @@ fn length_of(headers: &HeaderMap) -> usize {
 }
 
 impl<S: Service> Server<S> {
-    /// Takes a request up. Called by the connection, whose context is `cx`.
-    pub(super) fn begin(
+    /// Takes up requests that arrived together. Called by the connection, whose context is `cx`.
+    pub(super) fn begin_together(
+        self: &Rc<Self>,
+        requests: impl Iterator<Item = Accepted>,
+        cx: &mut Context<'_>,
+    ) {
+        let (mut calls, mut responds) = (Calls::new(), SmallVec::<[Respond; TOGETHER]>::new());
+        for (request, respond) in requests {
+            if let Some((method, call, respond)) = self.begin(request, respond, cx) {
+                calls.push((method, call));
+                responds.push(respond);
+            }
+        }
+        let count = calls.len();
+        let mut waiting = responds.into_iter();
+        // After a panic the call that made it is among those that wait: it gets its own.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            self.service.call_together(&calls, |outcome| {
+                if let Some(respond) = waiting.next() {
+                    self.answer(respond, outcome);
+                }
+            });
+        }));
+        let others = calls.drain(count - waiting.len()..).zip(waiting);
+        for ((method, call), respond) in others {
+            self.call(method, call, respond);
+        }
+    }
+
+    /// Takes a request up; gives it back if it is a call whose message is here.
+    fn begin(
         self: &Rc<Self>,
         request: Request<RecvStream>,
         mut respond: Respond,
         cx: &mut Context<'_>,
-    ) {
+    ) -> Option<(S::Method, Call, Respond)> {
         let (parts, mut body) = request.into_parts();
         let (pending, has_encoding) = match self.admit(parts) {
             Ok(admitted) => admitted,
-            Err(refusal) => return self.refuse(&mut respond, &refusal),
+            Err(refusal) => {
+                self.refuse(&mut respond, &refusal);
+                return None;
+            }
         };
         if self.service.is_dialogue(pending.method) {
             spawn_local(Rc::clone(self).converse(pending, has_encoding, body, respond));
-            return;
+            return None;
         }
         let mut assembler = Assembler::new(self.settings.max_message, has_encoding);
         match poll_message(&mut body, &mut assembler, None, cx) {
-            Poll::Ready(received) => {
-                self.received(pending, received.map(|()| assembler), respond);
-            }
+            Poll::Ready(received) => self.received(pending, received.map(|()| assembler), respond),
             Poll::Pending => {
                 let mut share = Share::of(&self.room);
-                if !share.grow(length_of(&pending.metadata) + assembler.received().len()) {
-                    return self.refuse(&mut respond, &no_room().into());
+                if share.grow(length_of(&pending.metadata) + assembler.received().len()) {
+                    let server = Rc::clone(self);
+                    spawn_local(server.receive(pending, body, assembler, share, respond));
+                } else {
+                    self.refuse(&mut respond, &no_room().into());
                 }
-                let server = Rc::clone(self);
-                spawn_local(server.receive(pending, body, assembler, share, respond));
+                None
             }
         }
     }
@@ -138,35 +175,48 @@ impl<S: Service> Server<S> {
     ) {
         let whole = poll_fn(|cx| poll_message(&mut body, &mut assembler, Some(&mut share), cx));
         if let Ok(received) = timeout(self.settings.body_timeout, whole).await {
-            self.received(pending, received.map(|()| assembler), respond);
+            let received = received.map(|()| assembler);
+            if let Some((method, call, respond)) = self.received(pending, received, respond) {
+                self.call(method, call, respond);
+            }
         } else {
             let late = Status::new(Code::DeadlineExceeded, "the message did not arrive in time");
             self.refuse(&mut respond, &late.into());
         }
     }
 
-    /// Calls the service with a message that is whole.
+    /// The call of a message that is whole, unless nobody waits for it any more.
     fn received(
-        self: &Rc<Self>,
+        &self,
         pending: Pending<S::Method>,
         received: Result<Assembler, Broken>,
         mut respond: Respond,
-    ) {
+    ) -> Option<(S::Method, Call, Respond)> {
         let whole = received.and_then(|whole| whole.finish().map_err(Broken::Malformed));
-        let message = match whole {
-            Ok(message) => message,
-            Err(Broken::Gone) => return count(&self.stats.cancelled),
-            Err(Broken::Malformed(status)) => return self.refuse(&mut respond, &status.into()),
-        };
         let Pending { method, deadline, metadata } = pending;
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return self.refuse(&mut respond, &Status::deadline_exceeded().into());
-        }
-        // A look, not a wait: nobody is to be woken.
-        if respond.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready() {
-            return count(&self.stats.cancelled);
-        }
-        let call = Call { message, deadline, metadata };
+        let refusal = match whole {
+            Ok(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => {
+                Status::deadline_exceeded()
+            }
+            // A look, not a wait: nobody is to be woken.
+            Ok(_) if respond.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready() => {
+                count(&self.stats.cancelled);
+                return None;
+            }
+            Ok(message) => return Some((method, Call { message, deadline, metadata }, respond)),
+            Err(Broken::Malformed(status)) => status,
+            Err(Broken::Gone) => {
+                count(&self.stats.cancelled);
+                return None;
+            }
+        };
+        self.refuse(&mut respond, &refusal.into());
+        None
+    }
+
+    /// Calls the service.
+    fn call(self: &Rc<Self>, method: S::Method, call: Call, respond: Respond) {
+        let deadline = call.deadline;
         match catch_unwind(AssertUnwindSafe(|| self.service.call(method, call))) {
             Ok(Reply::Ready(outcome)) => self.answer(respond, outcome),
             Ok(Reply::Later(later)) => {

@@ -23,6 +23,17 @@ pub trait Service: 'static {
     /// time is over. Must not block; a panic becomes INTERNAL and a count.
     fn call(&self, method: Self::Method, call: Call) -> Reply<Self::Later>;
 
+    /// Answers the first of some calls that arrived together, in their order and as
+    /// [`Service::call`] would; those that it leaves are called one by one. A service that gains
+    /// nothing from seeing several leaves them all.
+    #[inline]
+    fn call_together(
+        &self,
+        _calls: &[(Self::Method, Call)],
+        _answer: impl FnMut(Result<Message, Status>),
+    ) {
+    }
+
     /// True for a method whose stream carries questions until the client ends it, each answered
     /// before the next is read by [`Service::answer_each`] instead of [`Service::call`].
     #[inline]
