@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 Clock = Callable[[], float]
 """Gives unix seconds, whole or with a fraction."""
 
-_SHARED = ("redis", "valkey", "redis+unix", "valkey+unix")
+_SHARED = ("redis", "valkey", "rediss", "valkeys", "redis+unix", "valkey+unix")
 _LATER = {
-    "rediss": "TLS",
-    "valkeys": "TLS",
     "redis+cluster": "Cluster",
     "rediss+cluster": "Cluster",
     "valkey+cluster": "Cluster",
@@ -50,7 +48,7 @@ class StoreOptions:
 
 
 def open_engine(options: StoreOptions) -> Engine:
-    """Makes the engine of a URL; no I/O.
+    """Makes the engine of a URL; asks nobody, but reads the certificates that a URL names.
 
     Raises:
         ConfigError: if the URL or an option cannot be used.

@@ -111,7 +111,7 @@ ROWS: tuple[Setting, ...] = (
         "store",
         values.store_url(),
         "memory",
-        "where counters live: memory, or redis://host:6379/0, shared by nodes",
+        "where counters live: memory, or redis://host:6379/0 (rediss:// for TLS), shared by nodes",
     ),
     Setting(
         "prefix",

@@ -58,6 +58,10 @@ class Authority:
         names: list[x509.GeneralName] = [x509.DNSName("localhost"), loopback]
         return self._sign(name, names, _DAY)
 
+    def named(self, host: str, life: dt.timedelta = _DAY) -> Pair:
+        """For a server of this host name alone."""
+        return self._sign(host, [x509.DNSName(host)], life)
+
     def client(self, *uris: str, life: dt.timedelta = _DAY) -> Pair:
         """For a client that these URIs name."""
         names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri) for uri in uris]

@@ -257,7 +257,7 @@ def test_a_port_in_use_is_named(node: Tidegate) -> None:
         (("--workers", "0"), "--workers"),
         (("--store-timeout", "5"), "unit"),
         (("--headers", "draft04"), "draft03"),
-        (("--store", "rediss://me:secret@x"), "not supported yet"),
+        (("--store", "rediss://me:secret@x?ssl_ca_certs=/no.pem"), "ssl_ca_certs=/no.pem"),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_named(

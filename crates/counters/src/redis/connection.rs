@@ -1,18 +1,21 @@
-//! A stream to the server, over TCP or a Unix socket, and the greeting on it.
+//! A stream to the server, over TCP, TLS or a Unix socket, and the greeting on it.
 
+use std::cell::Cell;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use super::handshake::Handshake;
+use super::handshake::{self, Handshake};
 use super::options::{Address, RedisOptions};
 use super::resp;
+use super::tls::{TlsOptions, TlsStream};
 
 /// A peer that is gone without a word is noticed within half a minute of silence, before a
 /// request meets the dead connection.
@@ -30,14 +33,17 @@ pub(super) fn tune<'s>(stream: impl Into<SockRef<'s>>) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) enum Stream {
     Tcp(TcpStream),
+    Tls(TlsStream),
     Unix(UnixStream),
 }
 
 impl Stream {
-    /// Connects, the name resolved anew, and greets. On failure says why.
+    /// Connects, the name resolved and certificates read anew, and greets. On failure says why.
     pub(super) async fn open(options: &RedisOptions) -> Result<(Self, Vec<String>), Arc<str>> {
+        let awaited = Cell::new(("connection", ""));
         let attempt = async {
-            let mut stream = Self::connect(&options.address).await.map_err(|e| e.to_string())?;
+            let mut stream = Self::connect(options, &awaited).await?;
+            awaited.set(("greeting", ""));
             let warnings = stream.greet(options).await?;
             Ok::<_, String>((stream, warnings))
         };
@@ -45,36 +51,43 @@ impl Stream {
         match tokio::time::timeout(options.connect_timeout, attempt).await {
             Ok(Ok(opened)) => Ok(opened),
             Ok(Err(why)) => Err(Arc::from(format!("{address}: {why}"))),
-            Err(_) => Err(Arc::from(format!(
-                "{address}: no greeting within {:?}",
-                options.connect_timeout
-            ))),
+            Err(_) => {
+                let ((what, hint), span) = (awaited.get(), options.connect_timeout);
+                Err(Arc::from(format!("{address}: no {what} within {span:?}{hint}")))
+            }
         }
     }
 
-    async fn connect(address: &Address) -> io::Result<Self> {
-        Ok(match address {
-            Address::Tcp(host, port) => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                tune(&stream)?;
-                Self::Tcp(stream)
+    async fn connect(
+        options: &RedisOptions,
+        awaited: &Cell<(&'static str, &'static str)>,
+    ) -> Result<Self, String> {
+        let said = |error: io::Error| error.to_string();
+        let (host, port) = match &options.address {
+            Address::Tcp(host, port) => (host.as_str(), *port),
+            Address::Unix(path) => {
+                return Ok(Self::Unix(UnixStream::connect(path).await.map_err(said)?));
             }
-            Address::Unix(path) => Self::Unix(UnixStream::connect(path).await?),
-        })
+        };
+        let Some(tls) = &options.tls else { return Ok(Self::Tcp(tcp(host, port).await?)) };
+        let config = tls.clone();
+        // Files may lie on a disk that is slow; the worker serves others meanwhile.
+        let config = tokio::task::spawn_blocking(move || config.config());
+        let config = config.await.map_err(|error| error.to_string())??;
+        let socket = tcp(host, port).await?;
+        awaited.set(TlsOptions::AWAITED);
+        let stream = TlsStream::open(socket, config, host).await;
+        Ok(Self::Tls(stream.inspect_err(|_| tls.forget())?))
     }
 
     async fn greet(&mut self, options: &RedisOptions) -> Result<Vec<String>, String> {
         let mut handshake = Handshake::new(options);
-        let said = |error: io::Error| error.to_string();
-        match self {
-            Self::Tcp(stream) => stream.write_all(&handshake.request).await.map_err(said)?,
-            Self::Unix(stream) => stream.write_all(&handshake.request).await.map_err(said)?,
-        }
+        let written = self.write_all(&handshake.request).await;
         let mut input = Vec::new();
         loop {
             let mut used = 0;
             while let Some((reply, length)) =
-                resp::parse(&input[used..]).map_err(|_| "this is no Redis server".to_owned())?
+                resp::parse(&input[used..]).map_err(|_| handshake::not_resp(&input[used..]))?
             {
                 used += length;
                 if handshake.accept(&reply).map_err(|error| error.to_string())? {
@@ -82,28 +95,62 @@ impl Stream {
                 }
             }
             input.drain(..used);
-            let count = match self {
-                Self::Tcp(stream) => stream.read_buf(&mut input).await.map_err(said)?,
-                Self::Unix(stream) => stream.read_buf(&mut input).await.map_err(said)?,
-            };
-            if count == 0 {
-                return Err("closed by the server".to_owned());
+            // Where the server has closed, what it said before that says why.
+            let read = self.read_some(&mut input).await;
+            let is_over = read.as_ref().map_or_else(handshake::is_closed, |count| *count == 0);
+            match (read, &written) {
+                (_, Ok(())) if is_over => return Err(handshake.closed(options, &input)),
+                (_, Err(error)) if is_over => return Err(error.to_string()),
+                (Err(error), _) => return Err(error.to_string()),
+                (Ok(_), _) => {}
             }
         }
     }
 
-    /// Writes what the socket takes now.
+    async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        poll_fn(|cx| {
+            while !bytes.is_empty() || self.wants_write() {
+                ready!(self.poll_write_ready(cx))?;
+                match self.try_write(bytes) {
+                    Ok(count) => bytes = &bytes[count..],
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await
+    }
+
+    async fn read_some(&mut self, input: &mut Vec<u8>) -> io::Result<usize> {
+        let mut chunk = [0; 4096];
+        let mut buffer = ReadBuf::new(&mut chunk);
+        poll_fn(|cx| self.poll_read(cx, &mut buffer)).await?;
+        input.extend_from_slice(buffer.filled());
+        Ok(buffer.filled().len())
+    }
+
+    /// Writes what the socket takes now, or over TLS what the session takes: what that keeps back
+    /// leaves with further writes, empty ones too.
     #[inline]
-    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Tls(stream) => stream.try_write(bytes),
             Self::Unix(stream) => stream.try_write(bytes),
         }
+    }
+
+    /// True while something that was taken waits for the socket.
+    #[inline]
+    pub(super) fn wants_write(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.wants_write())
     }
 
     pub(super) fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => stream.poll_write_ready(cx),
+            Self::Tls(stream) => stream.poll_write_ready(cx),
             Self::Unix(stream) => stream.poll_write_ready(cx),
         }
     }
@@ -118,7 +165,17 @@ impl Stream {
     ) -> Poll<io::Result<()>> {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Tls(stream) => stream.poll_read(cx, buffer),
             Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
         }
     }
+}
+
+async fn tcp(host: &str, port: u16) -> Result<TcpStream, String> {
+    let connected = async {
+        let stream = TcpStream::connect((host, port)).await?;
+        tune(&stream)?;
+        Ok::<_, io::Error>(stream)
+    };
+    connected.await.map_err(|error| error.to_string())
 }

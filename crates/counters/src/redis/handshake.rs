@@ -1,5 +1,7 @@
 //! What is said first on a new connection, and what its answers mean.
 
+use std::io;
+
 use super::error::{ErrorClass, StoreError};
 use super::options::RedisOptions;
 use super::resp::{self, Reply};
@@ -91,6 +93,37 @@ impl Handshake {
         }
         Ok(self.at >= self.steps.len())
     }
+
+    /// Why the server may have closed the connection after these bytes, which are no whole answer.
+    pub(super) fn closed(&self, options: &RedisOptions, answer: &[u8]) -> String {
+        if !answer.is_empty() {
+            return not_resp(answer);
+        }
+        let hint = match &options.tls {
+            _ if self.at > 0 => "",
+            None => " before its first answer; where it speaks TLS, use rediss://",
+            Some(tls) if tls.certificate.is_none() => {
+                " before its first answer; it may demand a client certificate (ssl_certfile, \
+                 ssl_keyfile)"
+            }
+            Some(_) => " before its first answer",
+        };
+        format!("closed by the server{hint}")
+    }
+}
+
+/// True if a read found that the server is gone.
+pub(super) fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+}
+
+/// Why an answer that is none of this protocol's is there. A TLS alert begins with a 21.
+pub(super) fn not_resp(answer: &[u8]) -> String {
+    match answer {
+        [21, 3, ..] => "the server speaks TLS; use rediss://",
+        _ => "this is no Redis server",
+    }
+    .to_owned()
 }
 
 #[cfg(test)]

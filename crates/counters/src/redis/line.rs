@@ -150,12 +150,17 @@ impl Line {
 
     /// Writes what the socket takes; the driver sees to the rest, and to errors.
     fn flush(&mut self) {
-        let Some(stream) = &self.stream else { return };
+        let Some(stream) = &mut self.stream else { return };
         if self.output.is_empty() {
             return;
         }
         match stream.try_write(&self.output) {
-            Ok(count) if count == self.output.len() => self.output.clear(),
+            Ok(count) if count == self.output.len() => {
+                self.output.clear();
+                if stream.wants_write() {
+                    self.wake_driver();
+                }
+            }
             Ok(count) => {
                 self.output.drain(..count);
                 self.wake_driver();
@@ -199,8 +204,9 @@ impl Line {
             return Poll::Ready(why);
         }
         self.send_ready();
-        while !self.output.is_empty() {
-            let Some(stream) = &self.stream else { break };
+        while let Some(stream) = &mut self.stream
+            && (!self.output.is_empty() || stream.wants_write())
+        {
             match stream.poll_write_ready(cx) {
                 Poll::Pending => break,
                 Poll::Ready(Err(error)) => return Poll::Ready(error.to_string().into()),

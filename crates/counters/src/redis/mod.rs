@@ -25,9 +25,11 @@ mod resp;
 mod scripts;
 mod socket;
 mod store;
+mod tls;
 
 pub use error::{ErrorClass, StoreError};
 pub use handle::RedisHandle;
 pub use health::Health;
 pub use options::{Address, OptionsError, RedisOptions};
 pub use store::RedisStore;
+pub use tls::TlsOptions;

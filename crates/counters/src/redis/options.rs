@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::tls::TlsOptions;
+
 /// Where the server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -30,6 +32,8 @@ impl fmt::Display for Address {
 pub struct RedisOptions {
     /// Where the server listens.
     pub address: Address,
+    /// Set: the server is spoken to over TLS. Not for sockets of the file system.
+    pub tls: Option<TlsOptions>,
     /// User of the server's access list; `None` is its default user.
     pub user: Option<String>,
     /// Never printed.
@@ -56,19 +60,21 @@ pub struct OptionsError {
 }
 
 impl OptionsError {
-    fn new(problem: impl Into<String>) -> Self {
+    pub(super) fn new(problem: impl Into<String>) -> Self {
         Self { problem: problem.into() }
     }
 }
 
-const FORMS: &str = "use redis://[user:password@]host[:port][/database] or \
+const FORMS: &str = "use redis://[user:password@]host[:port][/database], rediss:// for TLS, or \
                      redis+unix:///path/to.sock[?db=1]";
 
 impl RedisOptions {
     /// The options that a URL names, the others at their defaults.
     ///
-    /// `redis://` and `valkey://` name a host, `redis+unix://`, `valkey+unix://` and `unix://` a
-    /// socket. The query may set `db` and `client_name`.
+    /// `redis://` and `valkey://` name a host, `rediss://` and `valkeys://` one that speaks TLS,
+    /// `redis+unix://`, `valkey+unix://` and `unix://` a socket. The query may set `db` and
+    /// `client_name`, and for TLS `ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile` and
+    /// `ssl_check_hostname`.
     pub fn parse(url: &str) -> Result<Self, OptionsError> {
         let (scheme, rest) = url
             .split_once("://")
@@ -81,11 +87,7 @@ impl RedisOptions {
         let mut options = match scheme {
             "redis" | "valkey" => Self::tcp(place)?,
             "redis+unix" | "valkey+unix" | "unix" => Self::unix(place)?,
-            "rediss" | "valkeys" => {
-                return Err(OptionsError::new(format!(
-                    "{scheme}:// (TLS) is not supported yet; use redis:// or redis+unix://"
-                )));
-            }
+            "rediss" | "valkeys" => Self { tls: Some(TlsOptions::default()), ..Self::tcp(place)? },
             other => return Err(OptionsError::new(format!("unknown scheme {other:?}; {FORMS}"))),
         };
         if let Some(login) = login {
@@ -102,6 +104,7 @@ impl RedisOptions {
     fn at(address: Address) -> Self {
         Self {
             address,
+            tls: None,
             user: None,
             password: None,
             database: 0,
@@ -145,6 +148,10 @@ impl RedisOptions {
         match name {
             "db" => self.database = number(value)?,
             "client_name" => self.client_name = decode(value)?,
+            name if name.starts_with("ssl_") => match &mut self.tls {
+                Some(tls) => tls.set(name, value)?,
+                None => return Err(OptionsError::new(format!("{name} is for rediss:// (TLS)"))),
+            },
             other => {
                 return Err(OptionsError::new(format!(
                     "unknown parameter {other:?}; the URL takes db and client_name"
@@ -176,7 +183,11 @@ impl RedisOptions {
                 "deadline, connect timeout and queue must be above zero",
             ));
         }
-        Ok(())
+        match (&self.tls, &self.address) {
+            (Some(tls), Address::Tcp(host, _)) => tls.check(&[host]),
+            (Some(_), Address::Unix(_)) => Err(OptionsError::new("no TLS over a socket file")),
+            (None, _) => Ok(()),
+        }
     }
 }
 
@@ -184,6 +195,7 @@ impl fmt::Debug for RedisOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisOptions")
             .field("address", &self.address)
+            .field("tls", &self.tls)
             .field("user", &self.user)
             .field("password", &self.password.as_ref().map(|_| "***"))
             .field("database", &self.database)
@@ -201,7 +213,7 @@ fn number(text: &str) -> Result<u32, OptionsError> {
 }
 
 /// Undoes `%XX`. Messages leave the text out: it may be a password.
-fn decode(text: &str) -> Result<String, OptionsError> {
+pub(super) fn decode(text: &str) -> Result<String, OptionsError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
@@ -248,7 +260,11 @@ mod tests {
         for (url, said) in [
             ("localhost:6379", "no scheme"),
             ("http://x", "unknown scheme"),
-            ("rediss://x", "not supported yet"),
+            ("rediss://x?ssl_cert_reqs=none", "ssl_ca_certs"),
+            ("rediss://x?ssl_check_hostname=never", "neither true nor false"),
+            ("rediss://x?ssl_ca_certs=", "names no file"),
+            ("rediss://x?ssl_version=3", "unknown parameter"),
+            ("redis://x?ssl_ca_certs=/ca.pem", "rediss://"),
             ("redis://x:y", "port"),
             ("redis://x/a", "database"),
             ("redis://x?a=1", "unknown parameter"),

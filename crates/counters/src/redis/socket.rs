@@ -5,6 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +14,75 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::connection::tune;
 use super::error::StoreError;
-use super::handshake::Handshake;
+use super::handshake::{self, Handshake};
 use super::options::{Address, RedisOptions};
 use super::resp::{self, Reply};
+use super::tls::{Need, Session, TlsOptions};
 use crate::clock::Deadline;
 
 #[derive(Debug)]
 enum Stream {
     Tcp(TcpStream),
+    Tls(TcpStream, Session),
     Unix(UnixStream),
+}
+
+impl Stream {
+    /// Connects and, for TLS, shakes hands; says until when the greeting may last.
+    fn open(options: &RedisOptions, budget: Duration) -> Result<(Self, Deadline), Failure> {
+        let (host, port) = match &options.address {
+            Address::Tcp(host, port) => (host.as_str(), *port),
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_nonblocking(true)?;
+                return Ok((Self::Unix(stream), Deadline::after(budget)));
+            }
+        };
+        let Some(tls) = &options.tls else {
+            let (stream, deadline) = tcp(host, port, budget)?;
+            return Ok((Self::Tcp(stream), deadline));
+        };
+        let config = tls.config().map_err(Failure::over)?;
+        let (mut stream, deadline) = tcp(host, port, budget)?;
+        let mut session = Session::new(config, host).map_err(Failure::over)?;
+        shake(&mut stream, &mut session, deadline).inspect_err(|_| tls.forget())?;
+        Ok((Self::Tls(stream, session), deadline))
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(buffer),
+            Self::Tls(stream, session) => session.read(stream, buffer),
+            Self::Unix(stream) => stream.read(buffer),
+        }
+    }
+
+    /// Takes bytes as [`Session::write`] does.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Tls(stream, session) => session.write(stream, bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    /// True while something that was taken waits for the socket.
+    fn wants_write(&self) -> bool {
+        matches!(self, Self::Tls(_, session) if session.wants_write())
+    }
+
+    /// False if there is something to read before the socket is asked.
+    fn is_drained(&self) -> bool {
+        !matches!(self, Self::Tls(_, session) if !session.is_drained())
+    }
+
+    fn wait(&self, flags: PollFlags, deadline: Deadline) -> Result<(), Failure> {
+        let socket = match self {
+            Self::Tcp(stream) | Self::Tls(stream, _) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        };
+        wait(socket, flags, deadline)
+    }
 }
 
 /// A greeted connection of one calling thread.
@@ -40,19 +101,41 @@ pub(super) enum Failure {
     Late,
     /// The connection is.
     Over(Arc<str>),
+    /// The server closed it.
+    Closed,
+    /// Its answers are not RESP.
+    NotResp,
+}
+
+impl Failure {
+    fn over(why: String) -> Self {
+        Self::Over(why.into())
+    }
+
+    fn words(self) -> Arc<str> {
+        match self {
+            Self::Late => Arc::from("no answer in time"),
+            Self::Over(why) => why,
+            Self::Closed => Arc::from("closed by the server"),
+            Self::NotResp => Arc::from("its answers are not RESP"),
+        }
+    }
 }
 
 impl From<Failure> for StoreError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Late => Self::Timeout { was_sent: true },
-            Failure::Over(why) => Self::Lost { why },
+            failure => Self::Lost { why: failure.words() },
         }
     }
 }
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
+        if handshake::is_closed(&error) {
+            return Self::Closed;
+        }
         Self::Over(error.to_string().into())
     }
 }
@@ -67,20 +150,29 @@ impl Socket {
         let address = &options.address;
         Self::greeted(options, budget).map_err(|failure| match failure {
             Failure::Late => format!("{address}: no greeting in time").into(),
-            Failure::Over(why) => format!("{address}: {why}").into(),
+            failure => format!("{address}: {}", failure.words()).into(),
         })
     }
 
     fn greeted(options: &RedisOptions, budget: Duration) -> Result<(Self, Vec<String>), Failure> {
-        let (stream, deadline) = connect(&options.address, budget)?;
+        let (stream, deadline) = Stream::open(options, budget)?;
         let mut socket = Self { stream, input: Vec::new(), used: 0 };
         let mut handshake = Handshake::new(options);
-        socket.write(&handshake.request, deadline)?;
+        let written = socket.write(&handshake.request, deadline);
         let mut is_done = false;
         while !is_done {
-            is_done = socket
-                .reply(deadline, |reply| handshake.accept(reply))?
-                .map_err(|error| Failure::Over(error.to_string().into()))?;
+            // Where the server has closed, what it said before that says why.
+            is_done = match socket.reply(deadline, |reply| handshake.accept(reply)) {
+                Ok(accepted) => accepted.map_err(|error| Failure::over(error.to_string()))?,
+                Err(Failure::Closed) => {
+                    written?;
+                    return Err(Failure::over(handshake.closed(options, &socket.input)));
+                }
+                Err(Failure::NotResp) => {
+                    return Err(Failure::over(handshake::not_resp(&socket.input)));
+                }
+                Err(failure) => return Err(failure),
+            };
         }
         Ok((socket, handshake.warnings))
     }
@@ -88,25 +180,18 @@ impl Socket {
     /// True if the server has neither closed the connection nor said anything unasked.
     pub(super) fn is_quiet(&mut self) -> bool {
         let mut byte = [0];
-        let read = match &mut self.stream {
-            Stream::Tcp(stream) => stream.read(&mut byte),
-            Stream::Unix(stream) => stream.read(&mut byte),
-        };
+        let read = self.stream.read(&mut byte);
         self.used == self.input.len()
             && matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Writes all of it.
     pub(super) fn write(&mut self, mut bytes: &[u8], deadline: Deadline) -> Result<(), Failure> {
-        while !bytes.is_empty() {
-            let written = match &mut self.stream {
-                Stream::Tcp(stream) => stream.write(bytes),
-                Stream::Unix(stream) => stream.write(bytes),
-            };
-            match written {
+        while !bytes.is_empty() || self.stream.wants_write() {
+            match self.stream.write(bytes) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(PollFlags::OUT, deadline)?;
+                    self.stream.wait(PollFlags::OUT, deadline)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
@@ -128,25 +213,21 @@ impl Socket {
                     return Ok(take(&reply));
                 }
                 Ok(None) => {}
-                Err(resp::NotResp) => {
-                    return Err(Failure::Over(Arc::from("its answers are not RESP")));
-                }
+                Err(resp::NotResp) => return Err(Failure::NotResp),
             }
             self.input.drain(..self.used);
             self.used = 0;
-            self.wait(PollFlags::IN, deadline)?;
+            if self.stream.is_drained() {
+                self.stream.wait(PollFlags::IN, deadline)?;
+            }
             self.fill()?;
         }
     }
 
     fn fill(&mut self) -> Result<(), Failure> {
         let mut chunk = [0; 16 * 1024];
-        let read = match &mut self.stream {
-            Stream::Tcp(stream) => stream.read(&mut chunk),
-            Stream::Unix(stream) => stream.read(&mut chunk),
-        };
-        match read {
-            Ok(0) => Err(Failure::Over(Arc::from("closed by the server"))),
+        match self.stream.read(&mut chunk) {
+            Ok(0) => Err(Failure::Closed),
             Ok(count) => {
                 self.input.extend_from_slice(&chunk[..count]);
                 Ok(())
@@ -157,39 +238,11 @@ impl Socket {
             },
         }
     }
-
-    fn wait(&self, flags: PollFlags, deadline: Deadline) -> Result<(), Failure> {
-        loop {
-            let left = deadline.left();
-            if left.is_zero() {
-                return Err(Failure::Late);
-            }
-            let timeout =
-                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-            let mut ready = [match &self.stream {
-                Stream::Tcp(stream) => PollFd::new(stream, flags),
-                Stream::Unix(stream) => PollFd::new(stream, flags),
-            }];
-            match poll(&mut ready, Some(&timeout)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(io::Error::from(error).into()),
-            }
-        }
-    }
 }
 
 /// Connects to the first address of the name that answers in time; says until when the greeting
 /// may last.
-fn connect(address: &Address, budget: Duration) -> Result<(Stream, Deadline), Failure> {
-    let (host, port) = match address {
-        Address::Tcp(host, port) => (host.as_str(), *port),
-        Address::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_nonblocking(true)?;
-            return Ok((Stream::Unix(stream), Deadline::after(budget)));
-        }
-    };
+fn tcp(host: &str, port: u16, budget: Duration) -> Result<(TcpStream, Deadline), Failure> {
     let addresses = (host, port).to_socket_addrs()?;
     let deadline = Deadline::after(budget);
     let mut failure = Failure::Over(Arc::from("the name has no address"));
@@ -202,10 +255,43 @@ fn connect(address: &Address, budget: Duration) -> Result<(Stream, Deadline), Fa
             Ok(stream) => {
                 tune(&stream)?;
                 stream.set_nonblocking(true)?;
-                return Ok((Stream::Tcp(stream), deadline));
+                return Ok((stream, deadline));
             }
             Err(error) => failure = error.into(),
         }
     }
     Err(failure)
+}
+
+fn shake(stream: &mut TcpStream, session: &mut Session, deadline: Deadline) -> Result<(), Failure> {
+    while let Some(need) = session.shake(stream)? {
+        let flags = match need {
+            Need::Read => PollFlags::IN,
+            Need::Write => PollFlags::OUT,
+        };
+        wait(stream.as_fd(), flags, deadline).map_err(|failure| match failure {
+            Failure::Late => {
+                let (what, hint) = TlsOptions::AWAITED;
+                Failure::over(format!("no {what} in time{hint}"))
+            }
+            failure => failure,
+        })?;
+    }
+    Ok(())
+}
+
+fn wait(socket: BorrowedFd<'_>, flags: PollFlags, deadline: Deadline) -> Result<(), Failure> {
+    loop {
+        let left = deadline.left();
+        if left.is_zero() {
+            return Err(Failure::Late);
+        }
+        let timeout =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::from_borrowed_fd(socket, flags)], Some(&timeout)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+    }
 }

@@ -1,0 +1,87 @@
+"""A Redis that speaks TLS, on a port beside its plain one, and what signs for it."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from tests.contract.tls.certificates import Authority, Pair
+from tests.servers.valkey import StoreServer, free_port, redis_binary
+
+
+@dataclass
+class TlsStore:
+    """The server, and the files that it and its clients use."""
+
+    server: StoreServer
+    folder: Path
+    authority: Authority = field(default_factory=lambda: Authority("store"))
+    port: int = field(default_factory=free_port)
+
+    @property
+    def ca(self) -> Path:
+        """What clients trust."""
+        return self.folder / "ca.pem"
+
+    def url(self, **query: object) -> str:
+        """The TLS port as a store URL that trusts the authority; more of its query by name."""
+        pairs = {"ssl_ca_certs": self.ca, **query}
+        said = "&".join(f"{name}={value}" for name, value in pairs.items() if value is not None)
+        return f"rediss://127.0.0.1:{self.port}?{said}"
+
+    def show(self, pair: Pair) -> None:
+        """New connections meet this certificate."""
+        self.set(**dict(zip(("tls-cert-file", "tls-key-file"), self.write(pair), strict=True)))
+
+    def write(self, pair: Pair, name: str = "server") -> tuple[Path, Path]:
+        """Puts a certificate into files."""
+        return pair.write(self.folder, name)
+
+    def set(self, **settings: object) -> None:
+        """Changes the running server's settings, all at once."""
+        words = [str(word) for pair in settings.items() for word in pair]
+        self.client().execute_command("CONFIG", "SET", *words)
+
+    def cut(self) -> None:
+        """Closes all connections of clients."""
+        self.client().execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+    def client(self) -> Any:
+        """A client that knows nothing of ours, on the plain port."""
+        return redis.Redis(port=self.server.port)
+
+
+@pytest.fixture
+def tls_store(tmp_path: Path) -> Iterator[TlsStore]:
+    """A Redis of this test alone; clients need no certificate."""
+    binary = redis_binary()
+    if binary is None or not _speaks_tls(binary):
+        pytest.skip("no redis-server with TLS on this machine: apt-get install redis-server")
+    store = TlsStore(StoreServer(binary), tmp_path)
+    store.authority.write(store.ca)
+    certificate, key = store.write(store.authority.server())
+    store.server.options |= {
+        "tls-port": str(store.port),
+        "tls-cert-file": str(certificate),
+        "tls-key-file": str(key),
+        "tls-ca-cert-file": str(store.ca),
+        "tls-auth-clients": "no",
+    }
+    with store.server:
+        yield store
+
+
+def _speaks_tls(binary: str) -> bool:
+    """Whether it was built so: without a certificate it then ends, and says which it lacks."""
+    tried = subprocess.run(
+        [binary, "--port", "0", "--tls-port", str(free_port())],
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    return "tls-cert-file configured" in tried.stdout + tried.stderr
