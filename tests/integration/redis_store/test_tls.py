@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +16,7 @@ import pytest
 
 from tests.contract.tls.certificates import Authority
 from tests.integration.redis_store.conftest import TlsStore
-from tests.servers.native import Native
+from tests.servers.native import TOKEN, Native
 from tests.servers.process import wait_for
 from tests.servers.proxy import Proxy
 from tests.servers.tidegate import Tidegate
@@ -246,6 +247,29 @@ def test_much_at_once_goes_through_and_is_counted_once(tls_store: TlsStore) -> N
     decisions = limit.hit_many([(f"{name}{number % 50}", 1) for number in range(6000)])
     assert not any(decision.degraded for decision in decisions)
     assert limit.peek(f"{name}7").limits[0].remaining == 5000 - 120
+
+
+def test_what_the_socket_does_not_take_at_once_leaves_later(tls_store: TlsStore) -> None:
+    with ExitStack() as stack:
+        proxy = stack.enter_context(Proxy(tls_store.port))
+        url = tls_store.url().replace(str(tls_store.port), str(proxy.port))
+        node = stack.enter_context(
+            Native(POLICY, store=url, is_clock_held=False, deadline_us=5_000_000)
+        )
+        threads = stack.enter_context(ThreadPoolExecutor(6))
+        for _ in range(20):
+            assert not node.check({"tenant": "first"})["degraded"]
+        # Calls of 250 keys, more of them than a session and its socket take at once.
+        names = [f"{number:064}" for number in range(250)]
+        body = {"domain": "shop", "descriptors": [{"tenant": name} for name in names]}
+        for _ in range(3):
+            proxy.hold()
+            asked = [threads.submit(node.post, "/v1/check", body, TOKEN) for _ in range(6)]
+            wait_for(lambda: proxy.unsent_bytes() > 90_000, "the node to write", 5.0)
+            proxy.release()
+            assert not any(answer.result().body["degraded"] for answer in asked)
+        left = node.post("/v1/peek", body).body["limits"]
+        assert {limit["remaining"] for limit in left} == {1000 - 18}
 
 
 def test_a_call_whose_answer_is_lost_is_not_sent_again(tls_store: TlsStore, way: Way) -> None:
