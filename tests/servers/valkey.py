@@ -57,6 +57,8 @@ class StoreServer:
     port: int = field(default_factory=free_port)
     prefix: tuple[str, ...] = ()
     """A command put in front, such as `("taskset", "-c", "0")`."""
+    configuration: str | None = None
+    """Set: it runs as a sentinel with these lines, in a file that it rewrites."""
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _folder: Path | None = field(default=None, init=False)
 
@@ -90,6 +92,11 @@ class StoreServer:
             raise RuntimeError(msg)
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not stopped."""
+        return self._process is not None
+
     def start(self) -> None:
         """Starts the server and waits until it answers."""
         settings = {
@@ -103,6 +110,12 @@ class StoreServer:
             **self.options,
         }
         command = [*self.prefix, self.binary]
+        if self.configuration is not None:
+            del settings["save"], settings["appendonly"], settings["unixsocket"]
+            file = self.folder / "sentinel.conf"
+            if not file.exists():
+                file.write_text(self.configuration)
+            command += [str(file), "--sentinel"]
         for name, value in settings.items():
             command += [f"--{name}", value]
         with (self.folder / "log").open("ab") as log:

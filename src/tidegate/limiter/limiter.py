@@ -27,8 +27,8 @@ class Limiter:
     Nothing is sent or read before the first hit. Instances pickle as their configuration.
 
     Args:
-        url: `memory://`, or `redis://user:password@host:6379/0` (`rediss://` for TLS), or
-            `redis+unix:///path.sock`.
+        url: `memory://`, or `redis://user:password@host:6379/0` (`rediss://` for TLS),
+            `redis+sentinel://host:26379,host:26379/service`, or `redis+unix:///path.sock`.
         prefix: What the keys of a shared store begin with; default: `tg`, the service's too.
         on_store_failure: What a hit says while the store is away: `open` allows, `closed` denies,
             `raise` raises `StoreError`. Policies say it for each limit, but for `raise`.

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 Clock = Callable[[], float]
 """Gives unix seconds, whole or with a fraction."""
 
-_SHARED = ("redis", "valkey", "rediss", "valkeys", "redis+unix", "valkey+unix")
+_SHARED = (
+    *("redis", "valkey", "rediss", "valkeys", "redis+unix", "valkey+unix"),
+    *("redis+sentinel", "valkey+sentinel", "rediss+sentinel", "valkeys+sentinel"),
+)
 _LATER = {
     "redis+cluster": "Cluster",
     "rediss+cluster": "Cluster",
     "valkey+cluster": "Cluster",
-    "redis+sentinel": "Sentinel",
-    "rediss+sentinel": "Sentinel",
-    "valkey+sentinel": "Sentinel",
     "tidegate": "asking a service",
     "tidegates": "asking a service",
     "tidegate+unix": "asking a service",
@@ -43,8 +43,9 @@ class StoreOptions:
 
     @property
     def masked_url(self) -> str:
-        """The URL without its password."""
-        return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:***@", self.url)
+        """The URL without its passwords."""
+        url = re.sub(r"(sentinel_password=)[^&]*", r"\1***", self.url)
+        return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
 def open_engine(options: StoreOptions) -> Engine:

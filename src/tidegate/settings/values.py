@@ -20,6 +20,7 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s*,]+(?:/\*)?")
 _UNIX: Final = "unix:"
 _UNIX_PATH_BYTES: Final = 107
 _LOGIN = re.compile(r"(//[^/@:]*):.*@")
+_SENTINELS_PASSWORD = re.compile(r"(sentinel_password=)[^&]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ class Kind:
 
 
 def masked(url: str) -> str:
-    """A URL without its password."""
-    return _LOGIN.sub(r"\1:***@", url)
+    """A URL without its passwords."""
+    return _LOGIN.sub(r"\1:***@", _SENTINELS_PASSWORD.sub(r"\1***", url))
 
 
 def quoted(text: str) -> str:
@@ -152,8 +153,8 @@ def choice(metavar: str, *choices: str) -> Kind:
 def store_url() -> Kind:
     """Where counters live. Whether a shared store can be used is the engine's to say."""
     form = (
-        "`memory`, `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS, or "
-        "`redis+unix:///socket`"
+        "`memory`, `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS, "
+        "`redis+sentinel://host:port,host:port/service` or `redis+unix:///socket`"
     )
     return Kind("URL", form, _read_store, _show_store, is_secret=True)
 

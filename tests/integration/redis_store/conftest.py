@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import redis
 
 from tests.contract.tls.certificates import Authority, Pair
+from tests.integration.redis_store.doors import Way
 from tests.servers.valkey import StoreServer, free_port, redis_binary
 
 
@@ -26,6 +28,16 @@ class TlsStore:
     def ca(self) -> Path:
         """What clients trust."""
         return self.folder / "ca.pem"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a server of its kind is started with."""
+        return {
+            "tls-cert-file": str(self.folder / "server.pem"),
+            "tls-key-file": str(self.folder / "server.key"),
+            "tls-ca-cert-file": str(self.ca),
+            "tls-auth-clients": "no",
+        }
 
     def url(self, **query: object) -> str:
         """The TLS port as a store URL that trusts the authority; more of its query by name."""
@@ -55,6 +67,13 @@ class TlsStore:
         return redis.Redis(port=self.server.port)
 
 
+@pytest.fixture(params=["blocking", "service"])
+def way(request: pytest.FixtureRequest) -> Iterator[Way]:
+    """Opens doors to stores, of both kinds one after the other."""
+    with ExitStack() as stack:
+        yield Way(request.param, stack)
+
+
 @pytest.fixture
 def tls_store(tmp_path: Path) -> Iterator[TlsStore]:
     """A Redis of this test alone; clients need no certificate."""
@@ -63,14 +82,8 @@ def tls_store(tmp_path: Path) -> Iterator[TlsStore]:
         pytest.skip("no redis-server with TLS on this machine: apt-get install redis-server")
     store = TlsStore(StoreServer(binary), tmp_path)
     store.authority.write(store.ca)
-    certificate, key = store.write(store.authority.server())
-    store.server.options |= {
-        "tls-port": str(store.port),
-        "tls-cert-file": str(certificate),
-        "tls-key-file": str(key),
-        "tls-ca-cert-file": str(store.ca),
-        "tls-auth-clients": "no",
-    }
+    store.write(store.authority.server())
+    store.server.options |= {**store.settings, "tls-port": str(store.port)}
     with store.server:
         yield store
 

@@ -19,7 +19,8 @@ from tidegate import ConfigError, Limiter
         ("rediss://x?ssl_cert_reqs=none", "ssl_ca_certs"),
         ("redis://x?ssl_ca_certs=/ca.pem", "rediss://"),
         ("redis+cluster://x", "Cluster.*not supported yet"),
-        ("redis+sentinel://x", "Sentinel.*not supported yet"),
+        ("redis+sentinel://x", "no service"),
+        ("redis://x?sentinel_password=a", "redis\\+sentinel://"),
         ("tidegate://x", "asking a service.*not supported yet"),
         ("redis://host:port", "port"),
     ],
@@ -66,8 +67,11 @@ def test_no_counter_at_all_is_refused() -> None:
 
 
 def test_a_password_is_never_shown() -> None:
-    limiter = Limiter("redis://me:secret@127.0.0.1:1/0")
-    assert "secret" not in repr(limiter)
+    for url in (
+        "redis://me:secret@127.0.0.1:1/0",
+        "redis+sentinel://h:1,h:2/main?sentinel_password=secret&db=1",
+    ):
+        assert "secret" not in repr(Limiter(url))
     with pytest.raises(ConfigError) as caught:
         Limiter("redis://me:secret@host:port")
     assert "secret" not in str(caught.value)

@@ -114,6 +114,10 @@ def test_a_time_is_shown_as_it_can_be_written(time_us: int) -> None:
     [
         ("redis://u:secret@h:1/0", "redis://u:***@h:1/0"),
         ("redis://:secret@h", "redis://:***@h"),
+        (
+            "redis+sentinel://u:secret@h:1,h:2/main?sentinel_password=s@ecret&db=1",
+            "redis+sentinel://u:***@h:1,h:2/main?sentinel_password=***&db=1",
+        ),
         ("redis://u:se/cr@et@h", "redis://u:***@h"),
         ("redis+unix://u:secret@/a.sock", "redis+unix://u:***@/a.sock"),
         ("redis://h:1", "redis://h:1"),

@@ -18,7 +18,8 @@ use super::store::Shared;
 use crate::Outcomes;
 use crate::clock::Deadline;
 
-/// What even a doubtful attempt to connect and greet may take, look-up of the name aside.
+/// What even a doubtful attempt to connect and greet may take, look-up of the name aside, for each
+/// connection that it needs.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(20);
 
 thread_local! {
@@ -117,7 +118,8 @@ impl Caller {
             // The first attempt of all may take its time; once the store has failed anybody,
             // callers do not hang on it.
             let is_doubtful = self.rest.is_some() || shared.health.has_failed();
-            let short = options.connect_timeout.min(SHORTEST_ATTEMPT.max(options.deadline * 2));
+            let leg = SHORTEST_ATTEMPT.max(options.deadline * 2);
+            let short = options.connect_timeout.min(leg * options.legs());
             let budget = if is_doubtful { short } else { options.connect_timeout };
             match Socket::open(options, budget) {
                 Ok((socket, warnings)) => {

@@ -14,7 +14,8 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::handshake::{self, Handshake};
 use super::options::{Address, RedisOptions};
-use super::resp;
+use super::resp::{self, Reply};
+use super::sentinel::{Question, Sentinels, Tour};
 use super::tls::{TlsOptions, TlsStream};
 
 /// A peer that is gone without a word is noticed within half a minute of silence, before a
@@ -40,36 +41,96 @@ pub(super) enum Stream {
 impl Stream {
     /// Connects, the name resolved and certificates read anew, and greets. On failure says why.
     pub(super) async fn open(options: &RedisOptions) -> Result<(Self, Vec<String>), Arc<str>> {
-        let awaited = Cell::new(("connection", ""));
-        let attempt = async {
-            let mut stream = Self::connect(options, &awaited).await?;
-            awaited.set(("greeting", ""));
-            let warnings = stream.greet(options).await?;
-            Ok::<_, String>((stream, warnings))
+        let span = options.connect_timeout;
+        let Address::Sentinels(sentinels) = &options.address else {
+            let greeted = Self::greeted(&options.address, options, span).await;
+            return greeted.map_err(Arc::from);
         };
-        let address = &options.address;
-        match tokio::time::timeout(options.connect_timeout, attempt).await {
-            Ok(Ok(opened)) => Ok(opened),
-            Ok(Err(why)) => Err(Arc::from(format!("{address}: {why}"))),
+        let mut tour = Tour::new(sentinels, span);
+        while let Some((node, span)) = tour.next() {
+            let opened = match Self::master(node, sentinels, options, span).await {
+                Ok(master) => match tour.visit(&master) {
+                    Some(span) => Self::greeted(&master, options, span).await,
+                    None => continue,
+                },
+                Err(why) => Err(why),
+            };
+            match opened {
+                Ok(opened) => {
+                    tour.found();
+                    return Ok(opened);
+                }
+                Err(why) => tour.failed(why),
+            }
+        }
+        Err(tour.why().into())
+    }
+
+    async fn greeted(
+        address: &Address,
+        options: &RedisOptions,
+        span: Duration,
+    ) -> Result<(Self, Vec<String>), String> {
+        let mut handshake = Handshake::new(options);
+        let request = std::mem::take(&mut handshake.request);
+        let accept = |reply: &Reply<'_>| handshake.accept(reply);
+        let stream = Self::exchanged(address, options, span, &request, accept).await?;
+        Ok((stream, handshake.warnings))
+    }
+
+    async fn master(
+        node: &Address,
+        sentinels: &Sentinels,
+        options: &RedisOptions,
+        span: Duration,
+    ) -> Result<Address, String> {
+        let mut question = Question::new(sentinels);
+        let request = std::mem::take(&mut question.request);
+        let accept = |reply: &Reply<'_>| question.accept(reply);
+        Self::exchanged(node, options, span, &request, accept).await?;
+        question.master.ok_or_else(|| format!("{node}: no answer"))
+    }
+
+    /// Connects and has answers taken until that says that it has all.
+    async fn exchanged(
+        address: &Address,
+        options: &RedisOptions,
+        span: Duration,
+        request: &[u8],
+        accept: impl FnMut(&Reply<'_>) -> Result<bool, String>,
+    ) -> Result<Self, String> {
+        let awaited = Cell::new(("connection", ""));
+        let tls = options.tls.as_ref();
+        let attempt = async {
+            let mut stream = Self::connect(address, tls, &awaited).await?;
+            awaited.set(("greeting", ""));
+            stream.exchange(tls, request, accept).await?;
+            Ok::<_, String>(stream)
+        };
+        match tokio::time::timeout(span, attempt).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(why)) => Err(format!("{address}: {why}")),
             Err(_) => {
-                let ((what, hint), span) = (awaited.get(), options.connect_timeout);
-                Err(Arc::from(format!("{address}: no {what} within {span:?}{hint}")))
+                let (what, hint) = awaited.get();
+                Err(format!("{address}: no {what} within {span:.1?}{hint}"))
             }
         }
     }
 
     async fn connect(
-        options: &RedisOptions,
+        address: &Address,
+        tls: Option<&TlsOptions>,
         awaited: &Cell<(&'static str, &'static str)>,
     ) -> Result<Self, String> {
         let said = |error: io::Error| error.to_string();
-        let (host, port) = match &options.address {
+        let (host, port) = match address {
             Address::Tcp(host, port) => (host.as_str(), *port),
             Address::Unix(path) => {
                 return Ok(Self::Unix(UnixStream::connect(path).await.map_err(said)?));
             }
+            Address::Sentinels(_) => return Err("sentinels name sentinels".to_owned()),
         };
-        let Some(tls) = &options.tls else { return Ok(Self::Tcp(tcp(host, port).await?)) };
+        let Some(tls) = tls else { return Ok(Self::Tcp(tcp(host, port).await?)) };
         let config = tls.clone();
         // Files may lie on a disk that is slow; the worker serves others meanwhile.
         let config = tokio::task::spawn_blocking(move || config.config());
@@ -80,18 +141,24 @@ impl Stream {
         Ok(Self::Tls(stream.inspect_err(|_| tls.forget())?))
     }
 
-    async fn greet(&mut self, options: &RedisOptions) -> Result<Vec<String>, String> {
-        let mut handshake = Handshake::new(options);
-        let written = self.write_all(&handshake.request).await;
+    async fn exchange(
+        &mut self,
+        tls: Option<&TlsOptions>,
+        request: &[u8],
+        mut accept: impl FnMut(&Reply<'_>) -> Result<bool, String>,
+    ) -> Result<(), String> {
+        let written = self.write_all(request).await;
         let mut input = Vec::new();
+        let mut has_answered = false;
         loop {
             let mut used = 0;
             while let Some((reply, length)) =
                 resp::parse(&input[used..]).map_err(|_| handshake::not_resp(&input[used..]))?
             {
                 used += length;
-                if handshake.accept(&reply).map_err(|error| error.to_string())? {
-                    return Ok(handshake.warnings);
+                has_answered = true;
+                if accept(&reply)? {
+                    return Ok(());
                 }
             }
             input.drain(..used);
@@ -99,7 +166,9 @@ impl Stream {
             let read = self.read_some(&mut input).await;
             let is_over = read.as_ref().map_or_else(handshake::is_closed, |count| *count == 0);
             match (read, &written) {
-                (_, Ok(())) if is_over => return Err(handshake.closed(options, &input)),
+                (_, Ok(())) if is_over => {
+                    return Err(handshake::closed(has_answered, tls, &input));
+                }
                 (_, Err(error)) if is_over => return Err(error.to_string()),
                 (Err(error), _) => return Err(error.to_string()),
                 (Ok(_), _) => {}

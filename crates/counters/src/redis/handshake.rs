@@ -3,13 +3,16 @@
 use std::io;
 
 use super::error::{ErrorClass, StoreError};
-use super::options::RedisOptions;
+use super::options::{Address, RedisOptions};
 use super::resp::{self, Reply};
 use super::scripts;
+use super::tls::TlsOptions;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Login,
+    /// Whether it is the master that the sentinels took it for.
+    Role,
     Database,
     Name,
     EvictionPolicy,
@@ -44,6 +47,9 @@ impl Handshake {
                 None => say(Step::Login, &[b"AUTH", password.as_bytes()]),
             }
         }
+        if matches!(options.address, Address::Sentinels(_)) {
+            say(Step::Role, &[b"ROLE"]);
+        }
         if options.database != 0 {
             let database = options.database.to_string();
             say(Step::Database, &[b"SELECT", database.as_bytes()]);
@@ -58,18 +64,28 @@ impl Handshake {
 
     /// Takes the next answer; true once it was the last. Name and eviction policy may be refused:
     /// a user with the least rights has neither command.
-    pub(super) fn accept(&mut self, reply: &Reply<'_>) -> Result<bool, StoreError> {
+    pub(super) fn accept(&mut self, reply: &Reply<'_>) -> Result<bool, String> {
+        let refused = |answer: &[u8]| Err(StoreError::refused(answer).to_string());
         let step = self.steps.get(self.at).copied();
         self.at += 1;
         match (step, reply) {
-            (Some(Step::Login | Step::Database), Reply::Error(answer)) => {
-                return Err(StoreError::refused(answer));
-            }
+            (Some(Step::Login | Step::Database), Reply::Error(answer)) => return refused(answer),
             (Some(_), Reply::Error(answer))
                 if ErrorClass::of(answer) == ErrorClass::NotAuthenticated =>
             {
-                return Err(StoreError::refused(answer));
+                return refused(answer);
             }
+            (Some(Step::Role), Reply::Error(answer))
+                if ErrorClass::of(answer) == ErrorClass::NotPermitted =>
+            {
+                self.warnings.push(format!(
+                    "the store's user may not ask for the server's role, so a replica is noticed \
+                     only by what it refuses; allow +role: {}",
+                    String::from_utf8_lossy(answer)
+                ));
+            }
+            (Some(Step::Role), Reply::Error(answer)) => return refused(answer),
+            (Some(Step::Role), reply) => is_master(reply)?,
             (Some(Step::Script), Reply::Error(answer))
                 if ErrorClass::of(answer) == ErrorClass::NotPermitted =>
             {
@@ -93,23 +109,39 @@ impl Handshake {
         }
         Ok(self.at >= self.steps.len())
     }
+}
 
-    /// Why the server may have closed the connection after these bytes, which are no whole answer.
-    pub(super) fn closed(&self, options: &RedisOptions, answer: &[u8]) -> String {
-        if !answer.is_empty() {
-            return not_resp(answer);
-        }
-        let hint = match &options.tls {
-            _ if self.at > 0 => "",
-            None => " before its first answer; where it speaks TLS, use rediss://",
-            Some(tls) if tls.certificate.is_none() => {
-                " before its first answer; it may demand a client certificate (ssl_certfile, \
-                 ssl_keyfile)"
-            }
-            Some(_) => " before its first answer",
-        };
-        format!("closed by the server{hint}")
+fn is_master(reply: &Reply<'_>) -> Result<(), String> {
+    let role = match reply {
+        Reply::Array(items) => items.first(),
+        _ => None,
+    };
+    match role {
+        Some(Reply::Bulk(Some(b"master"))) => Ok(()),
+        Some(Reply::Bulk(Some(role))) => Err(format!(
+            "it is no master but a {}: the sentinels are about to change that, or are behind",
+            String::from_utf8_lossy(role)
+        )),
+        _ => Err("it does not say its role".to_owned()),
     }
+}
+
+/// Why the server may have closed the connection after these bytes, which are no whole answer;
+/// and after answers, or without any.
+pub(super) fn closed(has_answered: bool, tls: Option<&TlsOptions>, answer: &[u8]) -> String {
+    if !answer.is_empty() {
+        return not_resp(answer);
+    }
+    let hint = match tls {
+        _ if has_answered => "",
+        None => " before its first answer; where it speaks TLS, use rediss://",
+        Some(tls) if tls.certificate.is_none() => {
+            " before its first answer; it may demand a client certificate (ssl_certfile, \
+             ssl_keyfile)"
+        }
+        Some(_) => " before its first answer",
+    };
+    format!("closed by the server{hint}")
 }
 
 /// True if a read found that the server is gone.
@@ -142,6 +174,18 @@ mod tests {
         assert_eq!(full.steps[..2], [Step::Login, Step::Database]);
         assert_eq!(full.steps[2..], plain.steps);
         assert!(full.request.starts_with(b"*3\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n"));
+    }
+
+    #[test]
+    fn whom_sentinels_named_must_be_a_master() {
+        let role = |word| Reply::Array(vec![Reply::Bulk(Some(word)), Reply::Integer(0)]);
+        let new = || Handshake::new(&options("redis+sentinel://x/main"));
+        assert_eq!(new().accept(&role(b"master")), Ok(false));
+        assert!(new().accept(&role(b"slave")).unwrap_err().contains("no master but a slave"));
+        assert!(new().accept(&Reply::Error(b"LOADING x")).is_err());
+        let mut unsure = new();
+        assert_eq!(unsure.accept(&Reply::Error(b"NOPERM no")), Ok(false));
+        assert!(unsure.warnings[0].contains("+role"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::sentinel::Sentinels;
 use super::tls::TlsOptions;
 
 /// Where the server listens.
@@ -15,6 +16,8 @@ pub enum Address {
     Tcp(String, u16),
     /// A socket in the file system.
     Unix(PathBuf),
+    /// The master that these sentinels name, asked anew at each connect.
+    Sentinels(Sentinels),
 }
 
 impl fmt::Display for Address {
@@ -23,6 +26,7 @@ impl fmt::Display for Address {
             Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
             Self::Tcp(host, port) => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Sentinels(sentinels) => write!(f, "{sentinels}"),
         }
     }
 }
@@ -65,16 +69,18 @@ impl OptionsError {
     }
 }
 
-const FORMS: &str = "use redis://[user:password@]host[:port][/database], rediss:// for TLS, or \
+const FORMS: &str = "use redis://[user:password@]host[:port][/database], rediss:// for TLS, \
+                     redis+sentinel://host:port,host:port/service, or \
                      redis+unix:///path/to.sock[?db=1]";
 
 impl RedisOptions {
     /// The options that a URL names, the others at their defaults.
     ///
     /// `redis://` and `valkey://` name a host, `rediss://` and `valkeys://` one that speaks TLS,
-    /// `redis+unix://`, `valkey+unix://` and `unix://` a socket. The query may set `db` and
-    /// `client_name`, and for TLS `ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile` and
-    /// `ssl_check_hostname`.
+    /// `redis+unix://`, `valkey+unix://` and `unix://` a socket, and each of the first four with
+    /// `+sentinel` those who know where the server is. The query may set `db` and `client_name`,
+    /// for TLS `ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile` and `ssl_check_hostname`, for
+    /// sentinels `sentinel_username` and `sentinel_password`.
     pub fn parse(url: &str) -> Result<Self, OptionsError> {
         let (scheme, rest) = url
             .split_once("://")
@@ -88,6 +94,10 @@ impl RedisOptions {
             "redis" | "valkey" => Self::tcp(place)?,
             "redis+unix" | "valkey+unix" | "unix" => Self::unix(place)?,
             "rediss" | "valkeys" => Self { tls: Some(TlsOptions::default()), ..Self::tcp(place)? },
+            "redis+sentinel" | "valkey+sentinel" => Self::sentinels(place)?,
+            "rediss+sentinel" | "valkeys+sentinel" => {
+                Self { tls: Some(TlsOptions::default()), ..Self::sentinels(place)? }
+            }
             other => return Err(OptionsError::new(format!("unknown scheme {other:?}; {FORMS}"))),
         };
         if let Some(login) = login {
@@ -118,18 +128,18 @@ impl RedisOptions {
 
     fn tcp(place: &str) -> Result<Self, OptionsError> {
         let (authority, database) = place.split_once('/').unwrap_or((place, ""));
-        let (host, port) = match authority.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
-            Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
-            None => authority.rsplit_once(':').unwrap_or((authority, "")),
-        };
-        let port = match port {
-            "" => 6379,
-            port => port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
-                OptionsError::new(format!("port {port:?} is no number from 1 to 65535"))
-            })?,
-        };
-        let host = if host.is_empty() { "127.0.0.1".into() } else { decode(host)? };
+        let (host, port) = host_and_port(authority, 6379)?;
         let mut options = Self::at(Address::Tcp(host, port));
+        if !database.is_empty() {
+            options.database = number(database)?;
+        }
+        Ok(options)
+    }
+
+    fn sentinels(place: &str) -> Result<Self, OptionsError> {
+        let (nodes, service) = place.split_once('/').unwrap_or((place, ""));
+        let (service, database) = service.split_once('/').unwrap_or((service, ""));
+        let mut options = Self::at(Address::Sentinels(Sentinels::parse(nodes, service)?));
         if !database.is_empty() {
             options.database = number(database)?;
         }
@@ -152,6 +162,10 @@ impl RedisOptions {
                 Some(tls) => tls.set(name, value)?,
                 None => return Err(OptionsError::new(format!("{name} is for rediss:// (TLS)"))),
             },
+            name if name.starts_with("sentinel_") => match &mut self.address {
+                Address::Sentinels(sentinels) => sentinels.set(name, value)?,
+                _ => return Err(OptionsError::new(format!("{name} is for redis+sentinel://"))),
+            },
             other => {
                 return Err(OptionsError::new(format!(
                     "unknown parameter {other:?}; the URL takes db and client_name"
@@ -159,6 +173,16 @@ impl RedisOptions {
             }
         }
         Ok(())
+    }
+
+    /// How many connections an attempt may take to reach the server; one that shakes hands counts
+    /// twice.
+    pub(super) fn legs(&self) -> u32 {
+        let connections = match &self.address {
+            Address::Sentinels(sentinels) => sentinels.nodes.len() as u32 + 1,
+            Address::Tcp(..) | Address::Unix(_) => 1,
+        };
+        if self.tls.is_some() { 2 * connections } else { connections }
     }
 
     pub(super) fn check(&self) -> Result<(), OptionsError> {
@@ -183,11 +207,10 @@ impl RedisOptions {
                 "deadline, connect timeout and queue must be above zero",
             ));
         }
-        match (&self.tls, &self.address) {
-            (Some(tls), Address::Tcp(host, _)) => tls.check(&[host]),
-            (Some(_), Address::Unix(_)) => Err(OptionsError::new("no TLS over a socket file")),
-            (None, _) => Ok(()),
+        if let Address::Sentinels(sentinels) = &self.address {
+            sentinels.check()?;
         }
+        self.tls.as_ref().map_or(Ok(()), |tls| tls.check(&self.address))
     }
 }
 
@@ -206,6 +229,22 @@ impl fmt::Debug for RedisOptions {
             .field("max_queue", &self.max_queue)
             .finish()
     }
+}
+
+/// The parts of `host[:port]`; an address of version 6 stands in brackets.
+pub(super) fn host_and_port(text: &str, default: u16) -> Result<(String, u16), OptionsError> {
+    let (host, port) = match text.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
+        None => text.rsplit_once(':').unwrap_or((text, "")),
+    };
+    let port = match port {
+        "" => default,
+        port => port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
+            OptionsError::new(format!("port {port:?} is no number from 1 to 65535"))
+        })?,
+    };
+    let host = if host.is_empty() { "127.0.0.1".into() } else { decode(host)? };
+    Ok((host, port))
 }
 
 fn number(text: &str) -> Result<u32, OptionsError> {
@@ -265,6 +304,11 @@ mod tests {
             ("rediss://x?ssl_ca_certs=", "names no file"),
             ("rediss://x?ssl_version=3", "unknown parameter"),
             ("redis://x?ssl_ca_certs=/ca.pem", "rediss://"),
+            ("redis+sentinel://a,b", "no service"),
+            ("redis+sentinel://a,,b/main", "without a host"),
+            ("redis+sentinel://a,b:x/main", "port"),
+            ("redis+sentinel://a/main?sentinel_pass=1", "unknown parameter"),
+            ("redis://a?sentinel_password=1", "redis+sentinel://"),
             ("redis://x:y", "port"),
             ("redis://x/a", "database"),
             ("redis://x?a=1", "unknown parameter"),

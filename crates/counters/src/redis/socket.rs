@@ -17,6 +17,7 @@ use super::error::StoreError;
 use super::handshake::{self, Handshake};
 use super::options::{Address, RedisOptions};
 use super::resp::{self, Reply};
+use super::sentinel::{Question, Sentinels, Tour};
 use super::tls::{Need, Session, TlsOptions};
 use crate::clock::Deadline;
 
@@ -29,16 +30,23 @@ enum Stream {
 
 impl Stream {
     /// Connects and, for TLS, shakes hands; says until when the greeting may last.
-    fn open(options: &RedisOptions, budget: Duration) -> Result<(Self, Deadline), Failure> {
-        let (host, port) = match &options.address {
+    fn open(
+        address: &Address,
+        tls: Option<&TlsOptions>,
+        budget: Duration,
+    ) -> Result<(Self, Deadline), Failure> {
+        let (host, port) = match address {
             Address::Tcp(host, port) => (host.as_str(), *port),
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
                 stream.set_nonblocking(true)?;
                 return Ok((Self::Unix(stream), Deadline::after(budget)));
             }
+            Address::Sentinels(_) => {
+                return Err(Failure::Over(Arc::from("sentinels name sentinels")));
+            }
         };
-        let Some(tls) = &options.tls else {
+        let Some(tls) = tls else {
             let (stream, deadline) = tcp(host, port, budget)?;
             return Ok((Self::Tcp(stream), deadline));
         };
@@ -147,34 +155,100 @@ impl Socket {
         options: &RedisOptions,
         budget: Duration,
     ) -> Result<(Self, Vec<String>), Arc<str>> {
-        let address = &options.address;
-        Self::greeted(options, budget).map_err(|failure| match failure {
-            Failure::Late => format!("{address}: no greeting in time").into(),
-            failure => format!("{address}: {}", failure.words()).into(),
+        let Address::Sentinels(sentinels) = &options.address else {
+            return Self::greeted(&options.address, options, budget).map_err(Arc::from);
+        };
+        let mut tour = Tour::new(sentinels, budget);
+        while let Some((node, span)) = tour.next() {
+            let opened = match Self::master(node, sentinels, options, span) {
+                Ok(master) => match tour.visit(&master) {
+                    Some(span) => Self::greeted(&master, options, span),
+                    None => continue,
+                },
+                Err(why) => Err(why),
+            };
+            match opened {
+                Ok(opened) => {
+                    tour.found();
+                    return Ok(opened);
+                }
+                Err(why) => tour.failed(why),
+            }
+        }
+        Err(tour.why().into())
+    }
+
+    fn greeted(
+        address: &Address,
+        options: &RedisOptions,
+        budget: Duration,
+    ) -> Result<(Self, Vec<String>), String> {
+        let mut handshake = Handshake::new(options);
+        let request = std::mem::take(&mut handshake.request);
+        let accept = |reply: &Reply<'_>| handshake.accept(reply);
+        let socket = Self::exchanged(address, options, budget, &request, accept)?;
+        Ok((socket, handshake.warnings))
+    }
+
+    fn master(
+        node: &Address,
+        sentinels: &Sentinels,
+        options: &RedisOptions,
+        budget: Duration,
+    ) -> Result<Address, String> {
+        let mut question = Question::new(sentinels);
+        let request = std::mem::take(&mut question.request);
+        let accept = |reply: &Reply<'_>| question.accept(reply);
+        Self::exchanged(node, options, budget, &request, accept)?;
+        question.master.ok_or_else(|| format!("{node}: no answer"))
+    }
+
+    /// Connects and has answers taken until that says that it has all.
+    fn exchanged(
+        address: &Address,
+        options: &RedisOptions,
+        budget: Duration,
+        request: &[u8],
+        accept: impl FnMut(&Reply<'_>) -> Result<bool, String>,
+    ) -> Result<Self, String> {
+        let tls = options.tls.as_ref();
+        let opened = Stream::open(address, tls, budget).and_then(|(stream, deadline)| {
+            let mut socket = Self { stream, input: Vec::new(), used: 0 };
+            socket.exchange(tls, deadline, request, accept)?;
+            Ok(socket)
+        });
+        opened.map_err(|failure| match failure {
+            Failure::Late => format!("{address}: no greeting in time"),
+            failure => format!("{address}: {}", failure.words()),
         })
     }
 
-    fn greeted(options: &RedisOptions, budget: Duration) -> Result<(Self, Vec<String>), Failure> {
-        let (stream, deadline) = Stream::open(options, budget)?;
-        let mut socket = Self { stream, input: Vec::new(), used: 0 };
-        let mut handshake = Handshake::new(options);
-        let written = socket.write(&handshake.request, deadline);
-        let mut is_done = false;
-        while !is_done {
+    fn exchange(
+        &mut self,
+        tls: Option<&TlsOptions>,
+        deadline: Deadline,
+        request: &[u8],
+        mut accept: impl FnMut(&Reply<'_>) -> Result<bool, String>,
+    ) -> Result<(), Failure> {
+        let written = self.write(request, deadline);
+        let mut has_answered = false;
+        loop {
             // Where the server has closed, what it said before that says why.
-            is_done = match socket.reply(deadline, |reply| handshake.accept(reply)) {
-                Ok(accepted) => accepted.map_err(|error| Failure::over(error.to_string()))?,
+            match self.reply(deadline, &mut accept) {
+                Ok(Ok(false)) => has_answered = true,
+                Ok(Ok(true)) => return Ok(()),
+                Ok(Err(why)) => return Err(Failure::over(why)),
                 Err(Failure::Closed) => {
                     written?;
-                    return Err(Failure::over(handshake.closed(options, &socket.input)));
+                    let why = handshake::closed(has_answered, tls, &self.input);
+                    return Err(Failure::over(why));
                 }
                 Err(Failure::NotResp) => {
-                    return Err(Failure::over(handshake::not_resp(&socket.input)));
+                    return Err(Failure::over(handshake::not_resp(&self.input)));
                 }
                 Err(failure) => return Err(failure),
-            };
+            }
         }
-        Ok((socket, handshake.warnings))
     }
 
     /// True if the server has neither closed the connection nor said anything unasked.

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::any_name::AnyName;
-use crate::redis::options::{OptionsError, decode};
+use crate::redis::options::{Address, OptionsError, decode};
 
 /// How a store is spoken to over TLS. Clones share what was last made of the files.
 #[derive(Clone)]
@@ -120,8 +120,15 @@ impl TlsOptions {
     }
 
     /// Refuses what no connection could be made with.
-    pub(in crate::redis) fn check(&self, hosts: &[&str]) -> Result<(), OptionsError> {
-        for host in hosts {
+    pub(in crate::redis) fn check(&self, address: &Address) -> Result<(), OptionsError> {
+        let nodes = match address {
+            Address::Sentinels(sentinels) => sentinels.nodes.as_slice(),
+            address => std::slice::from_ref(address),
+        };
+        for node in nodes {
+            let Address::Tcp(host, _) = node else {
+                return Err(OptionsError::new(format!("no TLS over {node}")));
+            };
             server_name(host).map_err(OptionsError::new)?;
         }
         match (&self.certificate, &self.key) {
