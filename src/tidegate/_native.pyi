@@ -12,6 +12,9 @@ __all__ = [
     "Server",
     "ServiceOptions",
     "check_regex",
+    "close_journal",
+    "next_event",
+    "open_journal",
 ]
 
 _Part: TypeAlias = str | bytes | int
@@ -19,6 +22,9 @@ _Descriptor: TypeAlias = Mapping[str, str | bytes | int]
 _Cost: TypeAlias = int | dict[str, int]
 
 def check_regex(pattern: str) -> str | None: ...
+def open_journal(has_denials: bool) -> None: ...
+def next_event() -> tuple[str, str, list[tuple[str, str]]] | None: ...
+def close_journal() -> None: ...
 
 @final
 class LimitReport:

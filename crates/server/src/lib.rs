@@ -11,6 +11,7 @@ pub mod grpc;
 pub mod headers;
 pub mod http;
 mod join;
+pub mod journal;
 pub mod json;
 pub mod listen;
 pub mod metrics;

@@ -15,6 +15,7 @@ use tidegate_counters::Outcomes;
 use crate::decision_id::DecisionId;
 use crate::explain::{pack, put_explanation};
 use crate::join::join;
+use crate::journal::journal;
 use crate::metrics::Timed;
 use crate::node::Node;
 use crate::store::{Store, StoreFailure, Way};
@@ -215,6 +216,7 @@ impl Node {
         let answer = Answer::new(decision, plan, &rules.revision, *now_us);
         if !answer.decision.allowed {
             self.denials.keep(|record| pack(record, ask, &answer));
+            journal().denial(ask.domain, &answer);
         }
         say(&answer)
     }

@@ -38,6 +38,8 @@ class Settings:
     tls_key: str | None
     tls_client_ca: str | None
     tls_client_uris: tuple[str, ...] | None
+    log_level: str
+    log_format: str
 
     @property
     def store_name(self) -> str:
@@ -195,6 +197,18 @@ ROWS: tuple[Setting, ...] = (
         values.uris(),
         "",
         "which clients of these authorities may come, by a URI in their certificate",
+    ),
+    Setting(
+        "log-level",
+        values.choice("LEVEL", "debug", "info", "warning", "error"),
+        "info",
+        "what is logged: lines of this level and above; debug tells of some denials, too",
+    ),
+    Setting(
+        "log-format",
+        values.choice("FORMAT", "text", "json"),
+        "text",
+        "a line as words, or as a JSON object",
     ),
 )
 """Every setting of `tidegate serve`."""
