@@ -21,6 +21,7 @@ pub mod problem;
 pub mod server;
 pub mod store;
 pub mod tls;
+pub mod traces;
 pub mod workers;
 
 pub use decision_id::DecisionId;

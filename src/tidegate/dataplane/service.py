@@ -13,6 +13,7 @@ from tidegate import _native
 from tidegate.dataplane.feed import Failed, Loaded, PolicyFeed
 from tidegate.dataplane.journal import journal_in
 from tidegate.dataplane.log import Log
+from tidegate.dataplane.traces import traces_to
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.settings.forward_auth import read_doors
 
@@ -83,7 +84,7 @@ class Service:
         server = self._start(first)
         addresses = (server.http_address, server.grpc_address)
         announce(Started(*addresses, first.snapshot.revision, first.document))
-        with journal_in(self._log):
+        with journal_in(self._log), traces_to(self._settings.otlp_endpoint, server, self._log):
             self._serve(server)
         self._log.info("stopped")
         return 0
@@ -115,6 +116,7 @@ class Service:
             drain_notice_us=settings.drain_notice_us,
             denials_kept=settings.denials_kept,
             metrics=settings.metrics == "on",
+            traces=settings.otlp_endpoint is not None,
             tls_cert=settings.tls_cert,
             tls_key=settings.tls_key,
             tls_client_ca=settings.tls_client_ca,

@@ -40,6 +40,7 @@ class Settings:
     tls_client_uris: tuple[str, ...] | None
     log_level: str
     log_format: str
+    otlp_endpoint: str | None
 
     @property
     def store_name(self) -> str:
@@ -209,6 +210,12 @@ ROWS: tuple[Setting, ...] = (
         values.choice("FORMAT", "text", "json"),
         "text",
         "a line as words, or as a JSON object",
+    ),
+    Setting(
+        "otlp-endpoint",
+        values.collector(),
+        "",
+        "the OpenTelemetry collector that is sent a span of each request with a sampled trace",
     ),
 )
 """Every setting of `tidegate serve`."""
