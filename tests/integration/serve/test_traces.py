@@ -1,6 +1,6 @@
 """What a node sends to a collector, and what becomes of it where the collector fails.
 
-The collector is a stand-in: it takes what a real one would take, and keeps it.
+The collector is a stand-in: see `tests.servers.collector`.
 """
 
 import http.client
@@ -10,9 +10,6 @@ import socket
 import time
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 
 from tests.contract.rls.wire import SHOULD_RATE_LIMIT, Descriptor, request
+from tests.servers.collector import Collector, attributes
 from tests.servers.process import wait_for
 from tests.servers.tidegate import Tidegate
 
@@ -36,47 +34,10 @@ CHECK = {"domain": "shop", "descriptors": [{"user": "ada"}]}
 _DROPPED = re.compile(r"^tidegate_spans_dropped_total (\d+)$", re.MULTILINE)
 
 
-@dataclass
-class Collector:
-    """A stand-in for a collector: keeps what it is sent, and answers as it is told."""
-
-    status: int = 200
-    batches: list[dict[str, Any]] = field(default_factory=list)
-    paths: set[str] = field(default_factory=set)
-    url: str = ""
-
-    def spans(self) -> list[dict[str, Any]]:
-        """All spans that were taken."""
-        resources = (of for batch in self.batches for of in batch["resourceSpans"])
-        return [span for of in resources for part in of["scopeSpans"] for span in part["spans"]]
-
-
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    told = Collector()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            told.paths.add(self.path)
-            assert self.headers["content-type"] == "application/json"
-            body = self.rfile.read(int(self.headers["content-length"]))
-            if told.status == 200:
-                told.batches.append(json.loads(body))
-            self.send_response(told.status)
-            self.send_header("content-length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    told.url = f"http://127.0.0.1:{server.server_port}"
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(server.serve_forever, 0.01)
-        yield told
-        server.shutdown()
-    server.server_close()
+    with Collector() as collector:
+        yield collector
 
 
 def closed_port() -> int:
@@ -101,10 +62,6 @@ def check(node: Tidegate, traceparent: str, times: int = 1) -> list[dict[str, An
         decisions.append(json.loads(connection.getresponse().read()))
     connection.close()
     return decisions
-
-
-def attributes(span: dict[str, Any]) -> dict[str, Any]:
-    return {pair["key"]: next(iter(pair["value"].values())) for pair in span["attributes"]}
 
 
 def dropped(node: Tidegate) -> int:
