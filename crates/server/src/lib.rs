@@ -10,7 +10,6 @@ mod fuzz;
 pub mod grpc;
 pub mod headers;
 pub mod http;
-mod join;
 pub mod journal;
 pub mod json;
 pub mod listen;

@@ -11,10 +11,10 @@ use arc_swap::Guard;
 use smallvec::SmallVec;
 use tidegate_core::{Decision, Descriptor, Domain, Plan, RequestError, RuleSet, Verb, conclude};
 use tidegate_counters::Outcomes;
+use tidegate_counters::join::join;
 
 use crate::decision_id::DecisionId;
 use crate::explain::{pack, put_explanation};
-use crate::join::join;
 use crate::journal::journal;
 use crate::metrics::Timed;
 use crate::node::Node;

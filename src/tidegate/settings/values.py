@@ -154,7 +154,11 @@ def choice(metavar: str, *choices: str) -> Kind:
 
 def store_url() -> Kind:
     """Where counters live. Whether a shared store can be used is the engine's to say."""
-    form = "`memory`, `redis://[user:password@]host[:port][/database]` or `redis+unix:///socket`"
+    form = (
+        "`memory`, `redis://[user:password@]host[:port][/database]`,"
+        " `redis+cluster://[user:password@]host[:port][,host[:port]...]` or"
+        " `redis+unix:///socket`"
+    )
     return Kind("URL", form, _read_store, _show_store, is_secret=True)
 
 
