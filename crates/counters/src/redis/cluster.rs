@@ -195,7 +195,7 @@ impl Cluster {
             if !wire.line.borrow().is_up() {
                 // A line that is still to be connected looks at no deadline.
                 sleep(patience).await;
-                let _ = wire.line.borrow().expire();
+                let _ = wire.line.borrow_mut().expire();
             }
         });
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tidegate_core::{Action, Plan, PlannedOp};
 
 use super::batch::{Batch, Seat, Stage};
+use super::breaker::Breaker;
 use super::call::{By, Call, Kind, MOST_REQUESTS};
 use super::cluster::Events;
 use super::connection::Stream;
@@ -52,6 +53,7 @@ pub(super) struct Line {
     output: Vec<u8>,
     pub(super) input: Vec<u8>,
     pub(super) input_end: usize,
+    pub(super) breaker: Breaker,
     /// Slots with a call under way.
     pub(super) busy: HashSet<u16>,
     sequence: u64,
@@ -78,6 +80,7 @@ impl Line {
             output: Vec::new(),
             input: vec![0; INPUT],
             input_end: 0,
+            breaker: Breaker::default(),
             busy: HashSet::new(),
             sequence: 0,
             loaded_at: None,
@@ -128,6 +131,9 @@ impl Line {
     ) -> Result<(Seat, bool), StoreError> {
         if self.stream.is_none() {
             return Err(StoreError::Disconnected { why: Arc::clone(&self.why_down) });
+        }
+        if self.breaker.is_open() {
+            return Err(StoreError::Silent);
         }
         let shared = &*self.shared;
         let fake_now = shared.fake_now();
@@ -255,6 +261,7 @@ impl Line {
     pub(super) fn up(&mut self, stream: Stream) {
         self.is_tried = true;
         self.stream = Some(stream);
+        self.breaker = Breaker::default();
         self.is_proven = false;
         self.loaded_at = None;
     }
@@ -300,19 +307,36 @@ impl Line {
 
     /// Lets those go whose deadline is over. The next time to look, if anything is outstanding;
     /// an error if the server has been silent for too long.
-    pub(super) fn expire(&self) -> Result<Option<Deadline>, Arc<str>> {
+    pub(super) fn expire(&mut self) -> Result<Option<Deadline>, Arc<str>> {
         let mut next: Option<Deadline> = None;
         for batch in self.in_flight.iter().chain(&self.pending) {
             let deadline = batch.expire();
             next = next.into_iter().chain(deadline).min();
         }
         let oldest = self.in_flight.iter().filter_map(|batch| batch.body().first_deadline()).min();
+        if oldest.is_some_and(Deadline::is_over)
+            && self.breaker.is_late(self.shared.options.deadline)
+        {
+            self.shared.health.failed(&StoreError::Silent.to_string().into());
+        }
+        if self.in_flight.is_empty() && self.breaker.wants_probe() {
+            self.probe();
+        }
         let stuck = oldest.map(|deadline| deadline.plus(STUCK_AFTER));
         if stuck.is_some_and(Deadline::is_over) {
             return Err(Arc::from("the server does not answer"));
         }
         // A request that comes later counts on a timer that goes off within its own patience.
         let tick = stuck.map(|stuck| stuck.min(Deadline::after(self.shared.patience)));
-        Ok(next.into_iter().chain(tick).min())
+        let probe = self.breaker.next_probe();
+        Ok(next.into_iter().chain(tick).chain(probe).min())
+    }
+
+    fn probe(&mut self) {
+        let call = self.spare.pop().unwrap_or_default();
+        let batch = Rc::new(Batch::new(call, Kind::Probe, None, None));
+        batch.body().seat(0..0, Deadline::after(self.shared.patience));
+        self.send(batch, By::Hash);
+        self.flush();
     }
 }

@@ -10,6 +10,7 @@ mod backoff;
 mod batch;
 mod blocking;
 mod blocking_cluster;
+mod breaker;
 mod call;
 mod cluster;
 mod connection;

@@ -71,13 +71,19 @@ impl Line {
         if let Some(slot) = batch.slot {
             self.busy.remove(&slot);
         }
+        let due = batch.body().first_deadline();
+        if self.breaker.is_answered(due) {
+            self.shared.health.recovered();
+        }
         let mut over = Ok(());
         match (kind, reply) {
             (Kind::Decide, Reply::Bulk(Some(records))) if records.len() == length => {
                 self.is_proven = true;
                 batch.end(Stage::Answered(records.to_vec()));
             }
-            (Kind::Delete, Reply::Integer(_)) => batch.end(Stage::Answered(Vec::new())),
+            (Kind::Probe, _) | (Kind::Delete, Reply::Integer(_)) => {
+                batch.end(Stage::Answered(Vec::new()));
+            }
             (_, reply) => {
                 if let Some((node, events)) = &self.node
                     && let Reply::Error(words) = reply
