@@ -109,10 +109,13 @@ impl Service for Services {
             return;
         }
         // One that is traced is called by itself, so that its span is its own.
-        let count = calls.iter().take_while(|(method, call)| {
+        let first = calls.iter().take_while(|(method, call)| {
             *method == Method::ShouldRateLimit && !node.is_traced(&call.metadata)
         });
-        let first = calls[..count.count()].iter();
+        let first = calls[..first.count()].iter();
+        if first.len() == 0 {
+            return;
+        }
         let mut watches = first
             .clone()
             .map(|_| node.metrics().watch(Timed::Grpc))
