@@ -85,17 +85,17 @@ class StoreServer:
         return f"redis+unix://{self.socket_path}"
 
     @property
+    def is_running(self) -> bool:
+        """False once it was stopped or has died."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def pid(self) -> int:
         """The process, to measure or to stop it."""
         if self._process is None:
             msg = "the store is not running"
             raise RuntimeError(msg)
         return self._process.pid
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it was started and not stopped."""
-        return self._process is not None
 
     def start(self) -> None:
         """Starts the server and waits until it answers."""

@@ -28,6 +28,7 @@ class Limiter:
 
     Args:
         url: `memory://`, or `redis://user:password@host:6379/0` (`rediss://` for TLS),
+            `redis+cluster://host:6379,host:6380`,
             `redis+sentinel://host:26379,host:26379/service`, or `redis+unix:///path.sock`.
         prefix: What the keys of a shared store begin with; default: `tg`, the service's too.
         on_store_failure: What a hit says while the store is away: `open` allows, `closed` denies,

@@ -18,12 +18,12 @@ Clock = Callable[[], float]
 
 _SHARED = (
     *("redis", "valkey", "rediss", "valkeys", "redis+unix", "valkey+unix"),
+    *("redis+cluster", "valkey+cluster"),
     *("redis+sentinel", "valkey+sentinel", "rediss+sentinel", "valkeys+sentinel"),
 )
 _LATER = {
-    "redis+cluster": "Cluster",
-    "rediss+cluster": "Cluster",
-    "valkey+cluster": "Cluster",
+    "rediss+cluster": "TLS",
+    "valkeys+cluster": "TLS",
     "tidegate": "asking a service",
     "tidegates": "asking a service",
     "tidegate+unix": "asking a service",

@@ -18,7 +18,7 @@ from tidegate import ConfigError, Limiter
         ("rediss://x?ssl_ca_certs=/no.pem", "ssl_ca_certs=/no.pem: cannot read"),
         ("rediss://x?ssl_cert_reqs=none", "ssl_ca_certs"),
         ("redis://x?ssl_ca_certs=/ca.pem", "rediss://"),
-        ("redis+cluster://x", "Cluster.*not supported yet"),
+        ("rediss+cluster://x", "TLS.*not supported yet"),
         ("redis+sentinel://x", "no service"),
         ("redis://x?sentinel_password=a", "redis\\+sentinel://"),
         ("tidegate://x", "asking a service.*not supported yet"),

@@ -40,10 +40,13 @@ pub(super) enum Stream {
 
 impl Stream {
     /// Connects, the name resolved and certificates read anew, and greets. On failure says why.
-    pub(super) async fn open(options: &RedisOptions) -> Result<(Self, Vec<String>), Arc<str>> {
+    pub(super) async fn open(
+        options: &RedisOptions,
+        address: &Address,
+    ) -> Result<(Self, Vec<String>), Arc<str>> {
         let span = options.connect_timeout;
-        let Address::Sentinels(sentinels) = &options.address else {
-            let greeted = Self::greeted(&options.address, options, span).await;
+        let Address::Sentinels(sentinels) = address else {
+            let greeted = Self::greeted(address, options, span).await;
             return greeted.map_err(Arc::from);
         };
         let mut tour = Tour::new(sentinels, span);
@@ -73,8 +76,8 @@ impl Stream {
     ) -> Result<(Self, Vec<String>), String> {
         let mut handshake = Handshake::new(options);
         let request = std::mem::take(&mut handshake.request);
-        let accept = |reply: &Reply<'_>| handshake.accept(reply);
-        let stream = Self::exchanged(address, options, span, &request, accept).await?;
+        let take = |reply: &Reply<'_>| Ok(handshake.accept(reply)?.then_some(()));
+        let (stream, ()) = Self::asked(address, options, span, &request, take).await?;
         Ok((stream, handshake.warnings))
     }
 
@@ -86,29 +89,27 @@ impl Stream {
     ) -> Result<Address, String> {
         let mut question = Question::new(sentinels);
         let request = std::mem::take(&mut question.request);
-        let accept = |reply: &Reply<'_>| question.accept(reply);
-        Self::exchanged(node, options, span, &request, accept).await?;
-        question.master.ok_or_else(|| format!("{node}: no answer"))
+        let take = |reply: &Reply<'_>| question.accept(reply);
+        Ok(Self::asked(node, options, span, &request, take).await?.1)
     }
 
-    /// Connects and has answers taken until that says that it has all.
-    async fn exchanged(
+    /// Connects and asks, all within the span.
+    async fn asked<T>(
         address: &Address,
         options: &RedisOptions,
         span: Duration,
         request: &[u8],
-        accept: impl FnMut(&Reply<'_>) -> Result<bool, String>,
-    ) -> Result<Self, String> {
+        take: impl FnMut(&Reply<'_>) -> Result<Option<T>, String>,
+    ) -> Result<(Self, T), String> {
         let awaited = Cell::new(("connection", ""));
-        let tls = options.tls.as_ref();
         let attempt = async {
-            let mut stream = Self::connect(address, tls, &awaited).await?;
+            let mut stream = Self::connect(address, options.tls.as_ref(), &awaited).await?;
             awaited.set(("greeting", ""));
-            stream.exchange(tls, request, accept).await?;
-            Ok::<_, String>(stream)
+            let taken = stream.ask(request, take).await?;
+            Ok::<_, String>((stream, taken))
         };
         match tokio::time::timeout(span, attempt).await {
-            Ok(Ok(stream)) => Ok(stream),
+            Ok(Ok(asked)) => Ok(asked),
             Ok(Err(why)) => Err(format!("{address}: {why}")),
             Err(_) => {
                 let (what, hint) = awaited.get();
@@ -128,7 +129,9 @@ impl Stream {
             Address::Unix(path) => {
                 return Ok(Self::Unix(UnixStream::connect(path).await.map_err(said)?));
             }
-            Address::Sentinels(_) => return Err("sentinels name sentinels".to_owned()),
+            Address::Cluster(_) | Address::Sentinels(_) => {
+                return Err("this names others, and is no server".to_owned());
+            }
         };
         let Some(tls) = tls else { return Ok(Self::Tcp(tcp(host, port).await?)) };
         let config = tls.clone();
@@ -141,12 +144,12 @@ impl Stream {
         Ok(Self::Tls(stream.inspect_err(|_| tls.forget())?))
     }
 
-    async fn exchange(
+    /// Says something and reads answers until `take` has what it wants, outside any batch.
+    pub(super) async fn ask<T>(
         &mut self,
-        tls: Option<&TlsOptions>,
         request: &[u8],
-        mut accept: impl FnMut(&Reply<'_>) -> Result<bool, String>,
-    ) -> Result<(), String> {
+        mut take: impl FnMut(&Reply<'_>) -> Result<Option<T>, String>,
+    ) -> Result<T, String> {
         let written = self.write_all(request).await;
         let mut input = Vec::new();
         let mut has_answered = false;
@@ -157,8 +160,8 @@ impl Stream {
             {
                 used += length;
                 has_answered = true;
-                if accept(&reply)? {
-                    return Ok(());
+                if let Some(taken) = take(&reply)? {
+                    return Ok(taken);
                 }
             }
             input.drain(..used);
@@ -167,13 +170,17 @@ impl Stream {
             let is_over = read.as_ref().map_or_else(handshake::is_closed, |count| *count == 0);
             match (read, &written) {
                 (_, Ok(())) if is_over => {
-                    return Err(handshake::closed(has_answered, tls, &input));
+                    return Err(handshake::closed(has_answered, self.is_tls(), &input));
                 }
                 (_, Err(error)) if is_over => return Err(error.to_string()),
                 (Err(error), _) => return Err(error.to_string()),
                 (Ok(_), _) => {}
             }
         }
+    }
+
+    const fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
     }
 
     async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {

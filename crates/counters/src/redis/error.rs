@@ -20,6 +20,9 @@ pub enum StoreError {
         /// True if the call had left.
         was_sent: bool,
     },
+    /// The store has not answered in time for a while, so nobody waits for it. Nothing was sent.
+    #[error("the store has not answered in time for a while; it is probed")]
+    Silent,
     /// The connection ended between the call and its answer.
     #[error("the connection to the store ended before its answer came: {why}")]
     Lost {
@@ -52,7 +55,10 @@ impl StoreError {
     /// False if it is certain that nothing was charged or given back.
     pub const fn may_have_written(&self) -> bool {
         match self {
-            Self::Disconnected { .. } | Self::QueueFull { .. } | Self::ForeignValue => false,
+            Self::Disconnected { .. }
+            | Self::Silent
+            | Self::QueueFull { .. }
+            | Self::ForeignValue => false,
             Self::Timeout { was_sent } => *was_sent,
             Self::Refused { class, .. } => !class.proves_not_run(),
             Self::Lost { .. } | Self::Protocol => true,
@@ -64,6 +70,7 @@ impl StoreError {
         match self {
             Self::Disconnected { .. } => "disconnected",
             Self::Timeout { .. } => "timeout",
+            Self::Silent => "breaker_open",
             Self::Lost { .. } => "lost",
             Self::QueueFull { .. } => "queue_full",
             Self::Refused { .. } => "refused",
@@ -197,6 +204,11 @@ impl ErrorClass {
 
     pub(super) fn remedy(self) -> Remedy {
         TABLE.iter().find(|row| row.1 == self).map_or(Remedy::Fail, |row| row.2)
+    }
+
+    /// True if a Cluster's slots may be served by others now.
+    pub(super) const fn tells_of_a_change(self) -> bool {
+        matches!(self, Self::Cluster | Self::ReadOnly | Self::MasterDown | Self::Loading)
     }
 
     /// True if this error says that the call wrote nothing.

@@ -6,7 +6,6 @@ use super::error::{ErrorClass, StoreError};
 use super::options::{Address, RedisOptions};
 use super::resp::{self, Reply};
 use super::scripts;
-use super::tls::TlsOptions;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -128,18 +127,17 @@ fn is_master(reply: &Reply<'_>) -> Result<(), String> {
 
 /// Why the server may have closed the connection after these bytes, which are no whole answer;
 /// and after answers, or without any.
-pub(super) fn closed(has_answered: bool, tls: Option<&TlsOptions>, answer: &[u8]) -> String {
+pub(super) fn closed(has_answered: bool, is_tls: bool, answer: &[u8]) -> String {
     if !answer.is_empty() {
         return not_resp(answer);
     }
-    let hint = match tls {
-        _ if has_answered => "",
-        None => " before its first answer; where it speaks TLS, use rediss://",
-        Some(tls) if tls.certificate.is_none() => {
-            " before its first answer; it may demand a client certificate (ssl_certfile, \
+    let hint = match (has_answered, is_tls) {
+        (true, _) => "",
+        (false, false) => " before its first answer; where it speaks TLS, use rediss://",
+        (false, true) => {
+            " before its first answer; it may demand another client certificate (ssl_certfile, \
              ssl_keyfile)"
         }
-        Some(_) => " before its first answer",
     };
     format!("closed by the server{hint}")
 }

@@ -60,6 +60,11 @@ impl Record {
         self.words.lock().last_error = Some(Arc::clone(why));
     }
 
+    /// What went wrong is over, on the connection that stands.
+    pub(super) fn recovered(&self) {
+        self.words.lock().last_error = None;
+    }
+
     pub(super) fn has_failed(&self) -> bool {
         self.words.lock().last_error.is_some()
     }

@@ -9,7 +9,10 @@
 mod backoff;
 mod batch;
 mod blocking;
+mod blocking_cluster;
+mod breaker;
 mod call;
+mod cluster;
 mod connection;
 mod driver;
 mod error;
@@ -24,9 +27,12 @@ mod replies;
 mod resp;
 mod scripts;
 mod sentinel;
+mod slots;
 mod socket;
+mod spread;
 mod store;
 mod tls;
+mod wire;
 
 pub use error::{ErrorClass, StoreError};
 pub use handle::RedisHandle;

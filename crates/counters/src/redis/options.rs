@@ -18,6 +18,8 @@ pub enum Address {
     Unix(PathBuf),
     /// The master that these sentinels name, asked anew at each connect.
     Sentinels(Sentinels),
+    /// Some nodes of a Cluster, by which the others are found: host names or addresses, and ports.
+    Cluster(Vec<(String, u16)>),
 }
 
 impl fmt::Display for Address {
@@ -27,6 +29,13 @@ impl fmt::Display for Address {
             Self::Tcp(host, port) => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
             Self::Sentinels(sentinels) => write!(f, "{sentinels}"),
+            Self::Cluster(nodes) => {
+                for (at, (host, port)) in nodes.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { "," };
+                    write!(f, "{comma}{}", Self::Tcp(host.clone(), *port))?;
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -70,17 +79,19 @@ impl OptionsError {
 }
 
 const FORMS: &str = "use redis://[user:password@]host[:port][/database], rediss:// for TLS, \
-                     redis+sentinel://host:port,host:port/service, or \
+                     redis+cluster://host[:port][,host[:port]...], \
+                     redis+sentinel://host[:port][,host[:port]...]/service or \
                      redis+unix:///path/to.sock[?db=1]";
 
 impl RedisOptions {
     /// The options that a URL names, the others at their defaults.
     ///
     /// `redis://` and `valkey://` name a host, `rediss://` and `valkeys://` one that speaks TLS,
-    /// `redis+unix://`, `valkey+unix://` and `unix://` a socket, and each of the first four with
-    /// `+sentinel` those who know where the server is. The query may set `db` and `client_name`,
-    /// for TLS `ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile` and `ssl_check_hostname`, for
-    /// sentinels `sentinel_username` and `sentinel_password`.
+    /// `redis+unix://`, `valkey+unix://` and `unix://` a socket, `redis+cluster://` and
+    /// `valkey+cluster://` some nodes of a Cluster, and each of the first four with `+sentinel`
+    /// those who know where the server is. The query may set `db` and `client_name`, for TLS
+    /// `ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile` and `ssl_check_hostname`, for sentinels
+    /// `sentinel_username` and `sentinel_password`.
     pub fn parse(url: &str) -> Result<Self, OptionsError> {
         let (scheme, rest) = url
             .split_once("://")
@@ -92,6 +103,7 @@ impl RedisOptions {
         };
         let mut options = match scheme {
             "redis" | "valkey" => Self::tcp(place)?,
+            "redis+cluster" | "valkey+cluster" => Self::cluster(place)?,
             "redis+unix" | "valkey+unix" | "unix" => Self::unix(place)?,
             "rediss" | "valkeys" => Self { tls: Some(TlsOptions::default()), ..Self::tcp(place)? },
             "redis+sentinel" | "valkey+sentinel" => Self::sentinels(place)?,
@@ -146,6 +158,16 @@ impl RedisOptions {
         Ok(options)
     }
 
+    fn cluster(place: &str) -> Result<Self, OptionsError> {
+        let (nodes, database) = place.split_once('/').unwrap_or((place, ""));
+        if !matches!(database, "" | "0") {
+            return Err(OptionsError::new("a Cluster has database 0 alone"));
+        }
+        let nodes: Result<Vec<_>, _> =
+            nodes.split(',').map(|node| host_and_port(node, 6379)).collect();
+        Ok(Self::at(Address::Cluster(nodes?)))
+    }
+
     fn unix(place: &str) -> Result<Self, OptionsError> {
         if !place.starts_with('/') {
             return Err(OptionsError::new(format!("{place:?} is no absolute path; {FORMS}")));
@@ -180,7 +202,7 @@ impl RedisOptions {
     pub(super) fn legs(&self) -> u32 {
         let connections = match &self.address {
             Address::Sentinels(sentinels) => sentinels.nodes.len() as u32 + 1,
-            Address::Tcp(..) | Address::Unix(_) => 1,
+            Address::Tcp(..) | Address::Unix(_) | Address::Cluster(_) => 1,
         };
         if self.tls.is_some() { 2 * connections } else { connections }
     }
@@ -198,6 +220,9 @@ impl RedisOptions {
                 "client_name {:?}: only printable ASCII without spaces",
                 self.client_name
             )));
+        }
+        if matches!(self.address, Address::Cluster(_)) && self.database != 0 {
+            return Err(OptionsError::new("a Cluster has database 0 alone; leave db out"));
         }
         if self.user.is_some() && self.password.is_none() {
             return Err(OptionsError::new("a user without a password; use user:password@host"));

@@ -42,8 +42,8 @@ impl Stream {
                 stream.set_nonblocking(true)?;
                 return Ok((Self::Unix(stream), Deadline::after(budget)));
             }
-            Address::Sentinels(_) => {
-                return Err(Failure::Over(Arc::from("sentinels name sentinels")));
+            Address::Cluster(_) | Address::Sentinels(_) => {
+                return Err(Failure::Over(Arc::from("this names others, and is no server")));
             }
         };
         let Some(tls) = tls else {
@@ -185,8 +185,8 @@ impl Socket {
     ) -> Result<(Self, Vec<String>), String> {
         let mut handshake = Handshake::new(options);
         let request = std::mem::take(&mut handshake.request);
-        let accept = |reply: &Reply<'_>| handshake.accept(reply);
-        let socket = Self::exchanged(address, options, budget, &request, accept)?;
+        let take = |reply: &Reply<'_>| Ok(handshake.accept(reply)?.then_some(()));
+        let (socket, ()) = Self::asked(address, options, budget, &request, take)?;
         Ok((socket, handshake.warnings))
     }
 
@@ -198,49 +198,49 @@ impl Socket {
     ) -> Result<Address, String> {
         let mut question = Question::new(sentinels);
         let request = std::mem::take(&mut question.request);
-        let accept = |reply: &Reply<'_>| question.accept(reply);
-        Self::exchanged(node, options, budget, &request, accept)?;
-        question.master.ok_or_else(|| format!("{node}: no answer"))
+        let take = |reply: &Reply<'_>| question.accept(reply);
+        Ok(Self::asked(node, options, budget, &request, take)?.1)
     }
 
-    /// Connects and has answers taken until that says that it has all.
-    fn exchanged(
+    /// Connects and asks, all within the budget.
+    fn asked<T>(
         address: &Address,
         options: &RedisOptions,
         budget: Duration,
         request: &[u8],
-        accept: impl FnMut(&Reply<'_>) -> Result<bool, String>,
-    ) -> Result<Self, String> {
-        let tls = options.tls.as_ref();
-        let opened = Stream::open(address, tls, budget).and_then(|(stream, deadline)| {
+        take: impl FnMut(&Reply<'_>) -> Result<Option<T>, String>,
+    ) -> Result<(Self, T), String> {
+        let opened = Stream::open(address, options.tls.as_ref(), budget);
+        let asked = opened.and_then(|(stream, deadline)| {
             let mut socket = Self { stream, input: Vec::new(), used: 0 };
-            socket.exchange(tls, deadline, request, accept)?;
-            Ok(socket)
+            let taken = socket.ask(deadline, request, take)?;
+            Ok((socket, taken))
         });
-        opened.map_err(|failure| match failure {
+        asked.map_err(|failure| match failure {
             Failure::Late => format!("{address}: no greeting in time"),
             failure => format!("{address}: {}", failure.words()),
         })
     }
 
-    fn exchange(
+    /// Says something and reads answers until `take` has what it wants.
+    fn ask<T>(
         &mut self,
-        tls: Option<&TlsOptions>,
         deadline: Deadline,
         request: &[u8],
-        mut accept: impl FnMut(&Reply<'_>) -> Result<bool, String>,
-    ) -> Result<(), Failure> {
+        mut take: impl FnMut(&Reply<'_>) -> Result<Option<T>, String>,
+    ) -> Result<T, Failure> {
+        let is_tls = matches!(self.stream, Stream::Tls(..));
         let written = self.write(request, deadline);
         let mut has_answered = false;
         loop {
             // Where the server has closed, what it said before that says why.
-            match self.reply(deadline, &mut accept) {
-                Ok(Ok(false)) => has_answered = true,
-                Ok(Ok(true)) => return Ok(()),
+            match self.reply(deadline, &mut take) {
+                Ok(Ok(None)) => has_answered = true,
+                Ok(Ok(Some(taken))) => return Ok(taken),
                 Ok(Err(why)) => return Err(Failure::over(why)),
                 Err(Failure::Closed) => {
                     written?;
-                    let why = handshake::closed(has_answered, tls, &self.input);
+                    let why = handshake::closed(has_answered, is_tls, &self.input);
                     return Err(Failure::over(why));
                 }
                 Err(Failure::NotResp) => {

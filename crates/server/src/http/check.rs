@@ -12,15 +12,16 @@ use super::question::{Form, Question, Questions, questions};
 use crate::access::Denied;
 use crate::headers;
 use crate::json::{put_decision, put_text};
+use crate::traces::Span;
 
 /// Charges, or gives back.
-pub async fn check(door: &HttpDoor, request: Request<Incoming>) -> Answered {
-    decide(door, request, Form::Check).await
+pub async fn check(door: &HttpDoor, request: Request<Incoming>, span: &mut Span) -> Answered {
+    decide(door, request, Form::Check, span).await
 }
 
 /// Looks.
-pub async fn peek(door: &HttpDoor, request: Request<Incoming>) -> Answered {
-    decide(door, request, Form::Peek).await
+pub async fn peek(door: &HttpDoor, request: Request<Incoming>, span: &mut Span) -> Answered {
+    decide(door, request, Form::Peek, span).await
 }
 
 /// Passes those who hold the token of the doors, if there is one.
@@ -51,7 +52,12 @@ fn unauthorized(is_missing: bool, detail: &str) -> Box<Answered> {
     Box::new(response)
 }
 
-async fn decide(door: &HttpDoor, request: Request<Incoming>, form: Form) -> Answered {
+async fn decide(
+    door: &HttpDoor,
+    request: Request<Incoming>,
+    form: Form,
+    span: &mut Span,
+) -> Answered {
     let (head, body) = request.into_parts();
     let document = match body::read(&head.headers, body).await {
         Ok(document) => document,
@@ -71,15 +77,16 @@ async fn decide(door: &HttpDoor, request: Request<Incoming>, form: Form) -> Answ
         return *response;
     }
     match questions {
-        Questions::One(question) => decide_one(door, &question).await,
-        Questions::Many(questions) => decide_many(door, &questions).await,
+        Questions::One(question) => decide_one(door, &question, span).await,
+        Questions::Many(questions) => decide_many(door, &questions, span).await,
     }
 }
 
-async fn decide_one(door: &HttpDoor, question: &Question<'_>) -> Answered {
+async fn decide_one(door: &HttpDoor, question: &Question<'_>, span: &mut Span) -> Answered {
     let descriptors = question.descriptors();
     let ask = question.ask(&descriptors);
     let decided = door.node.decide(&ask, |answer| {
+        span.note(ask.domain, answer);
         let mut document = Vec::with_capacity(512);
         put_decision(&mut document, answer, &answer.id());
         let mut response = json(StatusCode::OK, document);
@@ -95,18 +102,23 @@ async fn decide_one(door: &HttpDoor, question: &Question<'_>) -> Answered {
 
 /// One after another, so that later ones see what earlier ones took. One that cannot be decided
 /// says so in its place.
-async fn decide_many(door: &HttpDoor, questions: &[Question<'_>]) -> Answered {
+async fn decide_many(door: &HttpDoor, questions: &[Question<'_>], span: &mut Span) -> Answered {
     let descriptors: Vec<_> = questions.iter().map(Question::descriptors).collect();
     let pairs = questions.iter().zip(&descriptors);
     let asks: Vec<_> = pairs.map(|(question, descriptors)| question.ask(descriptors)).collect();
     let mut document = Vec::with_capacity(512 * questions.len().min(64));
     document.extend_from_slice(b"{\"decisions\":[");
+    let mut domains = asks.iter().map(|ask| ask.domain);
     let decided = door.node.decide_many(&asks, |answer| {
+        let domain = domains.next().unwrap_or_default();
         if !document.ends_with(b"[") {
             document.push(b',');
         }
         match answer {
-            Ok(answer) => put_decision(&mut document, answer, &answer.id()),
+            Ok(answer) => {
+                span.note(domain, answer);
+                put_decision(&mut document, answer, &answer.id());
+            }
             Err(problem) => {
                 document.extend_from_slice(b"{\"error\":");
                 put_text(&mut document, &problem.to_string());

@@ -20,3 +20,4 @@ mod rls_answers;
 mod rls_requests;
 mod store_down;
 mod together;
+mod traces;

@@ -10,8 +10,6 @@ pub(in crate::redis) struct Question<'s> {
     pub(in crate::redis) request: Vec<u8>,
     service: &'s str,
     awaits_login: bool,
-    /// Where the master is, once that was answered.
-    pub(in crate::redis) master: Option<Address>,
 }
 
 impl<'s> Question<'s> {
@@ -28,11 +26,14 @@ impl<'s> Question<'s> {
         let service = &sentinels.service;
         let words = [&b"SENTINEL"[..], b"GET-MASTER-ADDR-BY-NAME", service.as_bytes()];
         resp::append_command(&mut request, &words);
-        Self { request, service, awaits_login: sentinels.password.is_some(), master: None }
+        Self { request, service, awaits_login: sentinels.password.is_some() }
     }
 
-    /// Takes the next answer; true once it was the last.
-    pub(in crate::redis) fn accept(&mut self, reply: &Reply<'_>) -> Result<bool, String> {
+    /// Takes the next answer; the last one is where the master is.
+    pub(in crate::redis) fn accept(
+        &mut self,
+        reply: &Reply<'_>,
+    ) -> Result<Option<Address>, String> {
         if let Reply::Error(answer) = reply {
             let words = String::from_utf8_lossy(answer);
             let fix = match &*words {
@@ -45,7 +46,7 @@ impl<'s> Question<'s> {
             return Err(format!("the sentinel refused: {words}{fix}"));
         }
         if std::mem::take(&mut self.awaits_login) {
-            return Ok(false);
+            return Ok(None);
         }
         let Reply::Array(items) = reply else {
             return Err("the sentinel's answer does not have the expected form".to_owned());
@@ -58,8 +59,7 @@ impl<'s> Question<'s> {
         };
         let port = std::str::from_utf8(port).ok().and_then(|port| port.parse().ok());
         let port = port.ok_or("the sentinel's answer names no port")?;
-        self.master = Some(Address::Tcp(String::from_utf8_lossy(host).into_owned(), port));
-        Ok(true)
+        Ok(Some(Address::Tcp(String::from_utf8_lossy(host).into_owned(), port)))
     }
 }
 
@@ -83,10 +83,10 @@ mod tests {
         let locked = sentinels("redis+sentinel://h/main?sentinel_username=a&sentinel_password=b");
         let mut question = Question::new(&locked);
         assert!(question.request.starts_with(b"*3\r\n$4\r\nAUTH\r\n$1\r\na\r\n$1\r\nb\r\n*3"));
-        assert_eq!(question.accept(&Reply::Simple(b"OK")), Ok(false));
+        assert_eq!(question.accept(&Reply::Simple(b"OK")), Ok(None));
         let place = vec![Reply::Bulk(Some(b"::1")), Reply::Bulk(Some(b"7000"))];
-        assert_eq!(question.accept(&Reply::Array(place)), Ok(true));
-        assert_eq!(question.master, Some(Address::Tcp("::1".into(), 7000)));
+        let master = Address::Tcp("::1".into(), 7000);
+        assert_eq!(question.accept(&Reply::Array(place)), Ok(Some(master)));
         assert!(!format!("{locked:?}").contains("\"b\""));
     }
 

@@ -15,6 +15,8 @@ use super::{Need, Session};
 pub(in crate::redis) struct TlsStream {
     socket: TcpStream,
     session: Session,
+    /// A child of a fork must not say goodbye on its parent's socket.
+    process: u32,
 }
 
 impl TlsStream {
@@ -32,7 +34,7 @@ impl TlsStream {
                 Need::Write => socket.writable().await.map_err(said)?,
             }
         }
-        Ok(Self { socket, session })
+        Ok(Self { socket, session, process: std::process::id() })
     }
 
     #[inline]
@@ -71,7 +73,9 @@ impl TlsStream {
 
 impl Drop for TlsStream {
     fn drop(&mut self) {
-        self.session.close(&mut Now(&self.socket));
+        if self.process == std::process::id() {
+            self.session.close(&mut Now(&self.socket));
+        }
     }
 }
 
