@@ -8,6 +8,7 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,11 @@ def test_much_at_once_goes_through_and_is_counted_once(tls_store: TlsStore) -> N
     assert limit.peek(f"{name}7").limits[0].remaining == 5000 - 120
 
 
+def is_above(proxy: Proxy, before: int) -> bool:
+    """Whether more is unsent now."""
+    return proxy.unsent_bytes() > before
+
+
 def test_what_the_socket_does_not_take_at_once_leaves_later(tls_store: TlsStore) -> None:
     # Calls of 250 keys: one by one, the session takes each whole, and soon the socket none.
     names = [f"{number:064}" for number in range(250)]
@@ -176,10 +182,10 @@ def test_what_the_socket_does_not_take_at_once_leaves_later(tls_store: TlsStore)
         proxy.hold()
         asked = []
         for _ in range(6):
-            before = proxy.unsent_bytes()
+            grown = partial(is_above, proxy, proxy.unsent_bytes())
             asked.append(threads.submit(node.post, "/v1/check", body, TOKEN))
             with suppress(TimeoutError):
-                wait_for(lambda before=before: proxy.unsent_bytes() > before, "a call", 0.3)
+                wait_for(grown, "a call to leave", 0.3)
         assert proxy.unsent_bytes() > 60_000
         proxy.release()
         assert not any(answer.result().body["degraded"] for answer in asked)
