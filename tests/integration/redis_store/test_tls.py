@@ -51,6 +51,18 @@ def test_an_authority_that_is_not_ours_is_refused(tls_store: TlsStore, way: Way)
     refused(way(tls_store.url(ssl_ca_certs=None)), "not trusted")
 
 
+def test_an_authority_that_the_system_comes_to_trust_is_ours(
+    tls_store: TlsStore, way: Way, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusted = Authority("other").write(tls_store.folder / "system.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    door = way(tls_store.url(ssl_ca_certs=None))
+    refused(door, "not trusted", "ssl_ca_certs")
+    tls_store.authority.write(trusted)
+    assert exact(door) == 999
+
+
 def test_a_certificate_of_another_host_is_refused(tls_store: TlsStore, way: Way) -> None:
     tls_store.show(tls_store.authority.named("store.example"))
     refused(way(tls_store.url()), "another host", "127.0.0.1")
