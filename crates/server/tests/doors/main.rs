@@ -17,6 +17,8 @@ mod lifecycle;
 mod node;
 mod profiles;
 mod rls_answers;
+mod rls_overrides;
 mod rls_requests;
+mod shadow;
 mod store_down;
 mod together;
