@@ -15,6 +15,7 @@ SCENARIOS = {
     "http-check": "http_check.py",
     "idle-connections": "idle_connections.py",
     "soak": "soak.py",
+    "observability": "observability.py",
     "script": "script.py",
     "inproc-memory": "inproc_memory.py",
     "memory-per-counter": "memory_per_counter.py",

@@ -53,6 +53,19 @@ def ask_for_each_request(config: dict[str, Any], *descriptors: dict[str, Any]) -
     host["routes"] = [{"match": {"prefix": "/"}, "route": {"cluster": "app"}}]
 
 
+def add_tracing(config: dict[str, Any], port: int) -> None:
+    """Has Envoy trace by OpenTelemetry, and send its own spans to a collector."""
+    clusters = config["static_resources"]["clusters"]
+    clusters.append(deepcopy(clusters[0]) | {"name": "collector"})
+    clusters[-1]["load_assignment"]["cluster_name"] = "collector"
+    set_port(config, "collector", port)
+    uri = {"uri": f"http://127.0.0.1:{port}/v1/traces", "cluster": "collector", "timeout": "1s"}
+    kind = "type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig"
+    tracer = {"@type": kind, "http_service": {"http_uri": uri}, "service_name": "envoy"}
+    provider = {"name": "envoy.tracers.opentelemetry", "typed_config": tracer}
+    _manager(config)["tracing"] = {"provider": provider}
+
+
 def put_first(config: dict[str, Any], http_filter: dict[str, Any]) -> None:
     """Has a filter run before all others."""
     _manager(config)["http_filters"].insert(0, http_filter)

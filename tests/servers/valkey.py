@@ -83,6 +83,11 @@ class StoreServer:
         return f"redis+unix://{self.socket_path}"
 
     @property
+    def is_running(self) -> bool:
+        """False once it was stopped or has died."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def pid(self) -> int:
         """The process, to measure or to stop it."""
         if self._process is None:

@@ -1,6 +1,7 @@
 //! Where the numbers live. A store takes all operations of a request and gives all outcomes back.
 
 pub mod clock;
+pub mod join;
 pub mod memory;
 pub mod redis;
 

@@ -7,6 +7,7 @@ mod decision;
 mod descriptors;
 mod engine;
 mod errors;
+mod journal;
 mod limit;
 mod parts;
 mod policy;
@@ -26,6 +27,8 @@ mod _native {
     use crate::decision::Decision;
     #[pymodule_export]
     use crate::engine::Engine;
+    #[pymodule_export]
+    use crate::journal::{close_journal, next_event, open_journal};
     #[pymodule_export]
     use crate::limit::Limit;
     #[pymodule_export]

@@ -44,6 +44,8 @@ pub struct ServiceOptions {
     denials_kept: Option<usize>,
     /// Whether decisions are counted and timed; None: they are.
     metrics: Option<bool>,
+    /// Whether requests that come with a sampled trace get a span; None: they do not.
+    traces: Option<bool>,
     /// Certificate file of both doors; None: no TLS.
     tls_cert: Option<String>,
     /// Its key.
@@ -58,7 +60,7 @@ pub struct ServiceOptions {
 impl ServiceOptions {
     #[new]
     #[pyo3(signature = (*, http, grpc, workers, max_counters, store, prefix, deadline_us, headers,
-        max_connections=None, drain_notice_us=None, denials_kept=None, metrics=None,
+        max_connections=None, drain_notice_us=None, denials_kept=None, metrics=None, traces=None,
         tls_cert=None, tls_key=None, tls_client_ca=None, tls_client_uris=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     const fn new(
@@ -74,6 +76,7 @@ impl ServiceOptions {
         drain_notice_us: Option<u64>,
         denials_kept: Option<usize>,
         metrics: Option<bool>,
+        traces: Option<bool>,
         tls_cert: Option<String>,
         tls_key: Option<String>,
         tls_client_ca: Option<String>,
@@ -92,6 +95,7 @@ impl ServiceOptions {
             drain_notice_us,
             denials_kept,
             metrics,
+            traces,
             tls_cert,
             tls_key,
             tls_client_ca,
@@ -158,6 +162,9 @@ impl Server {
             }
             if options.metrics == Some(false) {
                 node = node.without_metrics();
+            }
+            if options.traces == Some(true) {
+                node = node.with_traces();
             }
             let node = Arc::new(node);
             node.load(snapshot).map_err(|error| errors::snapshot(&error))?;
@@ -249,6 +256,18 @@ impl Server {
     /// Notes that the policy file is again the one in force.
     fn clear_reload_failure(&self) {
         self.node.clear_reload_failure();
+    }
+
+    /// Takes the oldest spans that wait to be sent, at most so many; each as OTLP has it in JSON.
+    fn take_spans(&self, py: Python<'_>, most: usize) -> Vec<String> {
+        py.detach(|| self.node.spans().map_or_else(Vec::new, |spans| spans.take(most)))
+    }
+
+    /// Notes that so many spans were taken and did not reach the collector, for the metrics.
+    fn note_spans_dropped(&self, count: u64) {
+        if let Some(spans) = self.node.spans() {
+            spans.note_dropped(count);
+        }
     }
 
     /// Ends the service: no new requests, those in flight answered, at most 10 s. Further calls

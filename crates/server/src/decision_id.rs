@@ -51,7 +51,7 @@ impl DecisionId {
 
 /// `SplitMix64`: each thread walks its own sequence from a random start. Ids must differ, not be
 /// secret.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     STATE.with(|state| {
         let next = state.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
         state.set(next);

@@ -10,7 +10,7 @@ mod fuzz;
 pub mod grpc;
 pub mod headers;
 pub mod http;
-mod join;
+pub mod journal;
 pub mod json;
 pub mod listen;
 pub mod metrics;
@@ -20,6 +20,7 @@ pub mod problem;
 pub mod server;
 pub mod store;
 pub mod tls;
+pub mod traces;
 pub mod workers;
 
 pub use decision_id::DecisionId;

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use http::HeaderMap;
 use parking_lot::Mutex;
 use tidegate_core::{Identities, RuleSet, SnapshotError};
 use tidegate_counters::Clock;
@@ -13,6 +14,7 @@ use tokio::sync::watch;
 use crate::explain::Ring;
 use crate::metrics::Metrics;
 use crate::store::Store;
+use crate::traces::{Asked, Parent, Span, Spans};
 
 /// Denials that a node keeps unless told otherwise.
 pub const DENIALS_KEPT: usize = 4096;
@@ -29,6 +31,8 @@ pub struct Node {
     pub(crate) clock: Arc<Clock>,
     pub(crate) metrics: Metrics,
     pub(crate) denials: Ring,
+    // None: no request is traced.
+    spans: Option<Arc<Spans>>,
     // Guards the numbers of limits, and makes loads follow one another.
     identities: Mutex<Identities>,
     // Guards what is said about reloads.
@@ -85,6 +89,7 @@ impl Node {
             clock,
             metrics: Metrics::default(),
             denials: Ring::new(DENIALS_KEPT),
+            spans: None,
             identities: Mutex::default(),
             reloads: Mutex::default(),
             is_ready: watch::Sender::new(Readiness::default()),
@@ -102,6 +107,13 @@ impl Node {
     #[must_use]
     pub fn without_metrics(mut self) -> Self {
         self.metrics = Metrics::new(false);
+        self
+    }
+
+    /// Keeps spans of requests that come with a sampled trace.
+    #[must_use]
+    pub fn with_traces(mut self) -> Self {
+        self.spans = Some(Arc::default());
         self
     }
 
@@ -182,6 +194,25 @@ impl Node {
     /// The last denials.
     pub const fn denials(&self) -> &Ring {
         &self.denials
+    }
+
+    /// The spans that wait to be sent; none if no request is traced.
+    pub const fn spans(&self) -> Option<&Arc<Spans>> {
+        self.spans.as_ref()
+    }
+
+    /// True if a request with these headers gets a span.
+    #[inline]
+    pub fn is_traced(&self, headers: &HeaderMap) -> bool {
+        self.spans.is_some() && Parent::of(headers).is_some()
+    }
+
+    /// Begins the span of a request with these headers; an empty one if it is not traced.
+    #[inline]
+    pub fn span(&self, headers: &HeaderMap, asked: impl FnOnce() -> Asked) -> Span {
+        let Some(spans) = &self.spans else { return Span::default() };
+        let Some(parent) = Parent::of(headers) else { return Span::default() };
+        Span::begin(spans, self, parent, asked())
     }
 
     /// What was counted about decisions.

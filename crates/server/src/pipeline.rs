@@ -11,10 +11,11 @@ use arc_swap::Guard;
 use smallvec::SmallVec;
 use tidegate_core::{Decision, Descriptor, Domain, Plan, RequestError, RuleSet, Verb, conclude};
 use tidegate_counters::Outcomes;
+use tidegate_counters::join::join;
 
 use crate::decision_id::DecisionId;
 use crate::explain::{pack, put_explanation};
-use crate::join::join;
+use crate::journal::journal;
 use crate::metrics::Timed;
 use crate::node::Node;
 use crate::store::{Store, StoreFailure, Way};
@@ -215,6 +216,7 @@ impl Node {
         let answer = Answer::new(decision, plan, &rules.revision, *now_us);
         if !answer.decision.allowed {
             self.denials.keep(|record| pack(record, ask, &answer));
+            journal().denial(ask.domain, &answer);
         }
         say(&answer)
     }

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     from tidegate.dataplane.log import Log  # noqa: PLC0415  after the arguments are good
     from tidegate.dataplane.service import Service  # noqa: PLC0415
 
-    log = Log()
+    log = Log(level=settings.log_level, is_json=settings.log_format == "json")
 
     def announce(started: Started) -> None:
         log.info(

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from tidegate import _native
 from tidegate.dataplane.feed import Failed, Loaded, PolicyFeed
+from tidegate.dataplane.journal import journal_in
 from tidegate.dataplane.log import Log
+from tidegate.dataplane.traces import traces_to
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.settings.forward_auth import read_doors
 
@@ -51,7 +53,7 @@ class Service:
     def __init__(self, path: Path, settings: Settings, log: Log | None = None) -> None:
         self._path = path
         self._settings = settings
-        self._log = log or Log()
+        self._log = log or Log(level=settings.log_level, is_json=settings.log_format == "json")
         self._feed = PolicyFeed(path)
         self._store_error: str | None = None
         self._tls_error: str | None = None
@@ -82,15 +84,9 @@ class Service:
         server = self._start(first)
         addresses = (server.http_address, server.grpc_address)
         announce(Started(*addresses, first.snapshot.revision, first.document))
-        try:
-            while not self._feed.is_stopped:
-                event = self._feed.next_change(timeout=_LOOK_SECONDS)
-                if event is not None:
-                    self._take(server, event)
-                self._look_at_store(server)
-                self._look_at_certificates(server)
-        finally:
-            self._drain(server)
+        with journal_in(self._log), traces_to(self._settings.otlp_endpoint, server, self._log):
+            self._serve(server)
+        self._log.info("stopped")
         return 0
 
     def _refuse(self, event: Failed | None) -> int:
@@ -120,6 +116,7 @@ class Service:
             drain_notice_us=settings.drain_notice_us,
             denials_kept=settings.denials_kept,
             metrics=settings.metrics == "on",
+            traces=settings.otlp_endpoint is not None,
             tls_cert=settings.tls_cert,
             tls_key=settings.tls_key,
             tls_client_ca=settings.tls_client_ca,
@@ -132,6 +129,17 @@ class Service:
             door_token=settings.door_token,
             forward_auth=read_doors(settings.forward_auth) if settings.forward_auth else None,
         )
+
+    def _serve(self, server: _native.Server) -> None:
+        try:
+            while not self._feed.is_stopped:
+                event = self._feed.next_change(timeout=_LOOK_SECONDS)
+                if event is not None:
+                    self._take(server, event)
+                self._look_at_store(server)
+                self._look_at_certificates(server)
+        finally:
+            self._drain(server)
 
     def _take(self, server: _native.Server, event: Loaded | Failed) -> None:
         if isinstance(event, Failed):
@@ -190,4 +198,3 @@ class Service:
         drain.start()
         while drain.is_alive():
             drain.join(_TICK_SECONDS)
-        self._log.info("stopped")

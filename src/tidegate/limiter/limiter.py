@@ -27,7 +27,8 @@ class Limiter:
     Nothing is sent or read before the first hit. Instances pickle as their configuration.
 
     Args:
-        url: `memory://`, or `redis://user:password@host:6379/0`, or `redis+unix:///path.sock`.
+        url: `memory://`, or `redis://user:password@host:6379/0`, or
+            `redis+cluster://host:6379,host:6380`, or `redis+unix:///path.sock`.
         prefix: What the keys of a shared store begin with; default: `tg`, the service's too.
         on_store_failure: What a hit says while the store is away: `open` allows, `closed` denies,
             `raise` raises `StoreError`. Policies say it for each limit, but for `raise`.

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 Clock = Callable[[], float]
 """Gives unix seconds, whole or with a fraction."""
 
-_SHARED = ("redis", "valkey", "redis+unix", "valkey+unix")
+_SHARED = (
+    *("redis", "valkey", "redis+unix", "valkey+unix"),
+    *("redis+cluster", "valkey+cluster"),
+)
 _LATER = {
     "rediss": "TLS",
     "valkeys": "TLS",
-    "redis+cluster": "Cluster",
-    "rediss+cluster": "Cluster",
-    "valkey+cluster": "Cluster",
+    "rediss+cluster": "TLS",
     "redis+sentinel": "Sentinel",
     "rediss+sentinel": "Sentinel",
     "valkey+sentinel": "Sentinel",

@@ -38,6 +38,9 @@ class Settings:
     tls_key: str | None
     tls_client_ca: str | None
     tls_client_uris: tuple[str, ...] | None
+    log_level: str
+    log_format: str
+    otlp_endpoint: str | None
 
     @property
     def store_name(self) -> str:
@@ -195,6 +198,24 @@ ROWS: tuple[Setting, ...] = (
         values.uris(),
         "",
         "which clients of these authorities may come, by a URI in their certificate",
+    ),
+    Setting(
+        "log-level",
+        values.choice("LEVEL", "debug", "info", "warning", "error"),
+        "info",
+        "what is logged: lines of this level and above; debug tells of some denials, too",
+    ),
+    Setting(
+        "log-format",
+        values.choice("FORMAT", "text", "json"),
+        "text",
+        "a line as words, or as a JSON object",
+    ),
+    Setting(
+        "otlp-endpoint",
+        values.collector(),
+        "",
+        "the OpenTelemetry collector that is sent a span of each request with a sampled trace",
     ),
 )
 """Every setting of `tidegate serve`."""

@@ -17,6 +17,9 @@ _UNIT_US: Final = {"us": 1, "ms": 1_000, "s": 1_000_000, "min": 60_000_000}
 _PORT = re.compile(r"[0-9]{1,5}")
 _PREFIX = re.compile(r"[!-z|~]{1,64}")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s*,]+(?:/\*)?")
+_COLLECTOR = re.compile(
+    r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?(?:/[A-Za-z0-9/._~-]*)?"
+)
 _UNIX: Final = "unix:"
 _UNIX_PATH_BYTES: Final = 107
 _LOGIN = re.compile(r"(//[^/@:]*):.*@")
@@ -151,7 +154,11 @@ def choice(metavar: str, *choices: str) -> Kind:
 
 def store_url() -> Kind:
     """Where counters live. Whether a shared store can be used is the engine's to say."""
-    form = "`memory`, `redis://[user:password@]host[:port][/database]` or `redis+unix:///socket`"
+    form = (
+        "`memory`, `redis://[user:password@]host[:port][/database]`,"
+        " `redis+cluster://[user:password@]host[:port][,host[:port]...]` or"
+        " `redis+unix:///socket`"
+    )
     return Kind("URL", form, _read_store, _show_store, is_secret=True)
 
 
@@ -168,6 +175,24 @@ def _read_store(text: str) -> str | None:
 
 def _show_store(value: object) -> str:
     return "memory" if value is None else masked(str(value))
+
+
+def collector() -> Kind:
+    """The base URL of a collector that takes OTLP over HTTP; none if empty."""
+    form = "`http://host:port` or `https://host:port`; `/v1/traces` is added"
+    return Kind("URL", form, _read_collector)
+
+
+def _read_collector(text: str) -> str | None:
+    url = text.strip().rstrip("/")
+    if not url:
+        return None
+    match = _COLLECTOR.fullmatch(url)
+    if match is None or int(match[1] or 0) > 65_535:
+        raise ValueError('is no collector; write its base, such as "http://127.0.0.1:4318"')
+    if url.endswith("/v1/traces"):
+        raise ValueError("names more than the collector: /v1/traces is added to it")
+    return url
 
 
 def path() -> Kind:

@@ -11,22 +11,27 @@ from tidegate._native import Server, ServiceOptions
 from tidegate.compiler import compile_policy
 
 TOKEN = "a-token"
-OPTIONS = ServiceOptions(
-    http="127.0.0.1:0",
-    grpc="127.0.0.1:0",
-    workers=1,
-    max_counters=100_000,
-    store=None,
-    prefix=None,
-    deadline_us=5_000,
-    headers="github",
-)
+
+
+def options(store: str | None) -> ServiceOptions:
+    """A service on free ports."""
+    return ServiceOptions(
+        http="127.0.0.1:0",
+        grpc="127.0.0.1:0",
+        workers=1,
+        max_counters=100_000,
+        store=store,
+        prefix=None,
+        deadline_us=5_000 if store is None else 2_000_000,
+        headers="github",
+    )
 
 
 class OverHttp:
     """A service in this process; a build for tests lets its clock be set."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: str | None = None) -> None:
+        self._options = options(store)
         self._server: Server | None = None
         self._connection: http.client.HTTPConnection | None = None
 
@@ -34,7 +39,7 @@ class OverHttp:
         compiled = compile_policy(policy)
         assert compiled.snapshot is not None, compiled.problems
         if self._server is None:
-            self._server = Server.start(compiled.snapshot.data, OPTIONS, admin_token=TOKEN)
+            self._server = Server.start(compiled.snapshot.data, self._options, admin_token=TOKEN)
             self._connection = http.client.HTTPConnection(self._server.http_address, timeout=10)
         else:
             self._server.load(compiled.snapshot.data)

@@ -16,7 +16,7 @@ from tidegate import ConfigError, Limiter
         ("memroy://", 'did you mean "memory"'),
         ("ftp://x", "unknown store"),
         ("rediss://x", "TLS.*not supported yet"),
-        ("redis+cluster://x", "Cluster.*not supported yet"),
+        ("rediss+cluster://x", "TLS.*not supported yet"),
         ("redis+sentinel://x", "Sentinel.*not supported yet"),
         ("tidegate://x", "asking a service.*not supported yet"),
         ("redis://host:port", "port"),

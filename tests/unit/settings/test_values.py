@@ -43,6 +43,9 @@ def row(name: str) -> Setting:
         ("headers", "draft03", "draft03"),
         ("headers", " ietf ", "ietf"),
         ("prefix", "tg:eu", "tg:eu"),
+        ("otlp-endpoint", "", None),
+        ("otlp-endpoint", "http://127.0.0.1:4318/", "http://127.0.0.1:4318"),
+        ("otlp-endpoint", "https://[::1]:4318/otlp", "https://[::1]:4318/otlp"),
         ("tls-client-uris", "", None),
         ("tls-client-uris", "spiffe://m/a, spiffe://m/b/*", ("spiffe://m/a", "spiffe://m/b/*")),
     ],
@@ -54,6 +57,11 @@ def test_a_value_is_read(name: str, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "fix"),
     [
+        ("otlp-endpoint", "127.0.0.1:4318", "write its base"),
+        ("otlp-endpoint", "grpc://collector:4317", "write its base"),
+        ("otlp-endpoint", "http://collector:65536", "write its base"),
+        ("otlp-endpoint", "http://user:word@collector", "write its base"),
+        ("otlp-endpoint", "http://collector:4318/v1/traces", "/v1/traces is added"),
         ("http", "8080", "write host:port"),
         ("http", "127.0.0.1", "write host:port"),
         ("http", "127.0.0.1:65536", "write host:port"),

@@ -12,9 +12,16 @@ use super::outcome::{self, RECORD};
 use crate::Outcomes;
 use crate::clock::Deadline;
 
+/// Nodes that may send a call on to another before it fails.
+const MOST_REDIRECTIONS: u8 = 16;
+
 /// A batch, shared by the requests in it and the connection.
 #[derive(Debug)]
-pub(super) struct Batch(RefCell<Body>);
+pub(super) struct Batch {
+    /// In a Cluster, the slot of all its keys.
+    pub(super) slot: Option<u16>,
+    body: RefCell<Body>,
+}
 
 #[derive(Debug)]
 pub(super) struct Body {
@@ -23,6 +30,11 @@ pub(super) struct Body {
     /// Its place in the order of sending, and whether it was sent a second time.
     pub(super) sequence: u64,
     pub(super) is_resent: bool,
+    /// In a Cluster: how often other nodes sent it on; whether this one must be told, before each
+    /// sending, that it was; and whether the answer to that word is still to come.
+    pub(super) redirections: u8,
+    pub(super) is_asking: bool,
+    pub(super) awaits_word: bool,
     members: Vec<Member>,
     /// Members before this one have had their deadline.
     late: usize,
@@ -59,20 +71,29 @@ enum Fate {
 }
 
 impl Batch {
-    pub(super) fn new(mut call: Call, kind: Kind, fake_now: Option<u64>) -> Self {
+    pub(super) fn new(
+        mut call: Call,
+        kind: Kind,
+        slot: Option<u16>,
+        fake_now: Option<u64>,
+    ) -> Self {
         call.clear(kind, fake_now);
-        Self(RefCell::new(Body {
+        let body = Body {
             call,
             stage: Stage::Waiting,
             sequence: 0,
             is_resent: false,
+            redirections: 0,
+            is_asking: false,
+            awaits_word: false,
             members: Vec::new(),
             late: 0,
-        }))
+        };
+        Self { slot, body: RefCell::new(body) }
     }
 
     pub(super) fn body(&self) -> RefMut<'_, Body> {
-        self.0.borrow_mut()
+        self.body.borrow_mut()
     }
 
     /// Gives the call's buffers back.
@@ -116,6 +137,12 @@ impl Body {
     pub(super) fn seat(&mut self, operations: Range<u32>, deadline: Deadline) -> usize {
         self.members.push(Member { operations, deadline, fate: Fate::Aboard, waker: None });
         self.members.len() - 1
+    }
+
+    /// Counts a redirection; false if there were too many.
+    pub(super) fn may_be_redirected(&mut self) -> bool {
+        self.redirections += 1;
+        self.redirections <= MOST_REDIRECTIONS
     }
 
     /// The deadline of the first request; the batch is as old as that.

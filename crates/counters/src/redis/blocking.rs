@@ -9,8 +9,10 @@ use std::time::Duration;
 use tidegate_core::Plan;
 
 use super::backoff::Backoff;
-use super::call::{By, Call, Kind};
+use super::blocking_cluster;
+use super::call::{By, Call, Kind, whole};
 use super::error::{Remedy, StoreError};
+use super::options::Address;
 use super::outcome::{self, RECORD};
 use super::resp::Reply;
 use super::socket::Socket;
@@ -51,6 +53,9 @@ type Results = Vec<Result<Outcomes, StoreError>>;
 
 /// Decides the plans in order, in as few calls as hold them, all written before any is read.
 pub(super) fn decide(shared: &Arc<Shared>, plans: &[Plan<'_>]) -> Results {
+    if let Address::Cluster(_) = shared.options.address {
+        return blocking_cluster::decide(shared, plans);
+    }
     with_caller(shared, |caller| caller.decide(shared, plans))
 }
 
@@ -59,11 +64,14 @@ pub(super) fn reset(shared: &Arc<Shared>, plan: &Plan<'_>) -> Result<(), StoreEr
     if plan.asked().next().is_none() {
         return Ok(());
     }
+    if let Address::Cluster(_) = shared.options.address {
+        return blocking_cluster::reset(shared, plan);
+    }
     with_caller(shared, |caller| {
         let deadline = caller.connect(shared)?;
         let mut call = Call::default();
         call.clear(Kind::Delete, None);
-        call.push(&shared.keys, plan);
+        call.push(&shared.keys, plan, whole);
         caller.output.clear();
         call.write(&mut caller.output, By::Hash);
         let answer = caller.write(deadline).and_then(|()| {
@@ -173,7 +181,7 @@ impl Caller {
                 packed.push(Packed { call, seats: Vec::new(), is_settled: false });
             }
             if let Some(one) = packed.last_mut() {
-                let operations = one.call.push(&shared.keys, plan);
+                let operations = one.call.push(&shared.keys, plan, whole);
                 one.seats.push((at, operations));
             }
         }

@@ -80,26 +80,33 @@ impl Call {
             && self.fake_now == fake_now
     }
 
-    /// Packs a request and says where its operations stand.
+    /// Packs a request and says where its operations stand. `part` tells what is to be done with
+    /// each operation that the store answers, by its place among them; none leaves it out.
     #[inline]
-    pub(super) fn push(&mut self, keys: &Keys, plan: &Plan<'_>) -> Range<u32> {
+    pub(super) fn push(
+        &mut self,
+        keys: &Keys,
+        plan: &Plan<'_>,
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
+    ) -> Range<u32> {
         let start = self.operations();
-        for op in plan.asked() {
+        for (at, op) in plan.asked().enumerate() {
+            let Some(action) = part(at, op) else { continue };
             let key = self.key_index(keys, plan, op) + 1;
             if self.kind == Kind::Delete {
                 continue;
             }
             let rule = self.rule_index(op.rule.algorithm, op.numbers) + 1;
-            let action = match op.action {
+            let bits = match action {
                 Action::Charge(_) if op.rule.counts_denied => CHARGE_ANYWAY,
                 Action::Charge(_) => 0,
                 Action::Peek(_) => 1,
                 Action::Refund(_) => 2,
             };
-            let flags = action | if op.rule.is_shadow { SHADOW } else { 0 };
+            let flags = bits | if op.rule.is_shadow { SHADOW } else { 0 };
             // One above the most that any limit holds stands for everything above; a double
             // holds it exactly.
-            let cost = op.action.cost().min(tidegate_core::units::MAX + 1) as f64;
+            let cost = action.cost().min(tidegate_core::units::MAX + 1) as f64;
             let mut record = [0; OPERATION];
             record[..2].copy_from_slice(&key.to_le_bytes());
             record[2..4].copy_from_slice(&rule.to_le_bytes());
@@ -224,6 +231,13 @@ impl Call {
     }
 }
 
+/// Every operation of a plan, as planned.
+#[inline]
+#[expect(clippy::unnecessary_wraps, reason = "it stands where others leave operations out")]
+pub(super) fn whole(_: usize, op: &PlannedOp<'_>) -> Option<Action> {
+    Some(op.action)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,8 +277,8 @@ mod tests {
     fn keys_and_rules_stand_once_and_the_last_operation_ends_its_request() {
         let (rules, keys) = (rules(), Keys::new("tg:"));
         let mut call = Call::default();
-        assert_eq!(call.push(&keys, &plan(&rules, Verb::Hit, 2, b"x")), 0..3);
-        assert_eq!(call.push(&keys, &plan(&rules, Verb::Refund, 1, b"x")), 3..6);
+        assert_eq!(call.push(&keys, &plan(&rules, Verb::Hit, 2, b"x"), whole), 0..3);
+        assert_eq!(call.push(&keys, &plan(&rules, Verb::Refund, 1, b"x"), whole), 3..6);
         let expected = [
             operation(1, 1, 0, 2.0),
             operation(2, 2, SHADOW, 2.0),
@@ -283,12 +297,12 @@ mod tests {
         let (rules, keys) = (rules(), Keys::new("tg:"));
         let mut call = Call::default();
         for value in [b"x", b"y", b"z"] {
-            call.push(&keys, &plan(&rules, Verb::Hit, 1, value));
+            call.push(&keys, &plan(&rules, Verb::Hit, 1, value), whole);
         }
         call.keep([0..3, 6..9].into_iter());
         let mut other = Call::default();
         for value in [b"x", b"z"] {
-            other.push(&keys, &plan(&rules, Verb::Hit, 1, value));
+            other.push(&keys, &plan(&rules, Verb::Hit, 1, value), whole);
         }
         assert_eq!(call.operations(), 6);
         assert_eq!(call.ops[..3 * OPERATION], other.ops[..3 * OPERATION]);
@@ -305,7 +319,7 @@ mod tests {
         let mut call = Call::default();
         for request in 0..MOST_REQUESTS {
             assert!(call.has_room(3, None), "{request}");
-            call.push(&keys, &plan(&rules, Verb::Hit, 1, b"x"));
+            call.push(&keys, &plan(&rules, Verb::Hit, 1, b"x"), whole);
         }
         assert!(!call.has_room(3, None));
         call.clear(Kind::Decide, None);
@@ -317,7 +331,7 @@ mod tests {
     fn a_call_on_the_wire_is_one_command() {
         let (rules, keys) = (rules(), Keys::new("tg:"));
         let mut call = Call::default();
-        call.push(&keys, &plan(&rules, Verb::Hit, 1, b"x"));
+        call.push(&keys, &plan(&rules, Verb::Hit, 1, b"x"), whole);
         for (by, word) in [(By::Hash, "EVALSHA"), (By::Text, "EVAL")] {
             let mut wire = Vec::new();
             call.write(&mut wire, by);

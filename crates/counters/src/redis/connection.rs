@@ -12,7 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::handshake::Handshake;
 use super::options::{Address, RedisOptions};
-use super::resp;
+use super::resp::{self, Reply};
 
 /// A peer that is gone without a word is noticed within half a minute of silence, before a
 /// request meets the dead connection.
@@ -35,13 +35,15 @@ pub(super) enum Stream {
 
 impl Stream {
     /// Connects, the name resolved anew, and greets. On failure says why.
-    pub(super) async fn open(options: &RedisOptions) -> Result<(Self, Vec<String>), Arc<str>> {
+    pub(super) async fn open(
+        options: &RedisOptions,
+        address: &Address,
+    ) -> Result<(Self, Vec<String>), Arc<str>> {
         let attempt = async {
-            let mut stream = Self::connect(&options.address).await.map_err(|e| e.to_string())?;
+            let mut stream = Self::connect(address).await.map_err(|e| e.to_string())?;
             let warnings = stream.greet(options).await?;
             Ok::<_, String>((stream, warnings))
         };
-        let address = &options.address;
         match tokio::time::timeout(options.connect_timeout, attempt).await {
             Ok(Ok(opened)) => Ok(opened),
             Ok(Err(why)) => Err(Arc::from(format!("{address}: {why}"))),
@@ -60,15 +62,31 @@ impl Stream {
                 Self::Tcp(stream)
             }
             Address::Unix(path) => Self::Unix(UnixStream::connect(path).await?),
+            Address::Cluster(_) => return Err(io::ErrorKind::Unsupported.into()),
         })
     }
 
     async fn greet(&mut self, options: &RedisOptions) -> Result<Vec<String>, String> {
         let mut handshake = Handshake::new(options);
+        let request = std::mem::take(&mut handshake.request);
+        self.ask(&request, |reply| {
+            let is_last = handshake.accept(reply).map_err(|error| error.to_string())?;
+            Ok(is_last.then_some(()))
+        })
+        .await?;
+        Ok(handshake.warnings)
+    }
+
+    /// Says something and reads answers until `take` has what it wants, outside any batch.
+    pub(super) async fn ask<T>(
+        &mut self,
+        request: &[u8],
+        mut take: impl FnMut(&Reply<'_>) -> Result<Option<T>, String>,
+    ) -> Result<T, String> {
         let said = |error: io::Error| error.to_string();
         match self {
-            Self::Tcp(stream) => stream.write_all(&handshake.request).await.map_err(said)?,
-            Self::Unix(stream) => stream.write_all(&handshake.request).await.map_err(said)?,
+            Self::Tcp(stream) => stream.write_all(request).await.map_err(said)?,
+            Self::Unix(stream) => stream.write_all(request).await.map_err(said)?,
         }
         let mut input = Vec::new();
         loop {
@@ -77,8 +95,8 @@ impl Stream {
                 resp::parse(&input[used..]).map_err(|_| "this is no Redis server".to_owned())?
             {
                 used += length;
-                if handshake.accept(&reply).map_err(|error| error.to_string())? {
-                    return Ok(handshake.warnings);
+                if let Some(taken) = take(&reply)? {
+                    return Ok(taken);
                 }
             }
             input.drain(..used);

@@ -1,30 +1,19 @@
-//! The one task behind a worker's handle: connects, reads, times out, connects again.
+//! The one task behind a wire: connects, reads, times out, connects again.
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep};
 
 use super::backoff::Backoff;
 use super::connection::Stream;
 use super::line::Line;
+use super::wire::Wire;
 
-/// What the handle and its driver share.
-#[derive(Debug)]
-pub(super) struct Wire {
-    pub(super) line: RefCell<Line>,
-    /// Told when an attempt to connect has ended, well or not.
-    pub(super) tried: Notify,
-    /// Told when the last handle is gone.
-    pub(super) closing: Notify,
-}
-
-/// Runs until the handle is gone.
+/// Runs until nobody needs the wire.
 pub(super) async fn drive(wire: Rc<Wire>) {
     let mut closing = pin!(wire.closing.notified());
     tokio::select! {
@@ -43,7 +32,8 @@ async fn keep_connected(wire: &Wire) {
     let shared = Arc::clone(&wire.line.borrow().shared);
     let mut backoff = Backoff::new();
     loop {
-        let why = match Stream::open(&shared.options).await {
+        let address = wire.line.borrow().address();
+        let why = match Stream::open(&shared.options, &address).await {
             Ok((stream, warnings)) => {
                 shared.health.connected(warnings);
                 wire.line.borrow_mut().up(stream);
@@ -60,6 +50,9 @@ async fn keep_connected(wire: &Wire) {
             Err(why) => why,
         };
         shared.health.failed(&why);
+        if let Some((_, events)) = &wire.line.borrow().node {
+            events.doubt();
+        }
         wire.line.borrow_mut().down(why);
         wire.tried.notify_waiters();
         tokio::time::sleep(backoff.wait()).await;

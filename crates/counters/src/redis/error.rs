@@ -199,6 +199,11 @@ impl ErrorClass {
         TABLE.iter().find(|row| row.1 == self).map_or(Remedy::Fail, |row| row.2)
     }
 
+    /// True if a Cluster's slots may be served by others now.
+    pub(super) const fn tells_of_a_change(self) -> bool {
+        matches!(self, Self::Cluster | Self::ReadOnly | Self::MasterDown | Self::Loading)
+    }
+
     /// True if this error says that the call wrote nothing.
     pub const fn proves_not_run(self) -> bool {
         let mut at = 0;

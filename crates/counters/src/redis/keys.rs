@@ -8,6 +8,8 @@
 use sha2::{Digest, Sha256};
 use tidegate_core::{Algorithm, Plan, PlannedOp, Rule};
 
+use super::slots::slot_of;
+
 /// Version of the states' form in `decide.lua`. Another form gets other keys.
 const FORM: u8 = b'1';
 
@@ -24,6 +26,14 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn new(prefix: &str) -> Self {
         Self { prefix: prefix.as_bytes().into() }
+    }
+
+    /// The Cluster slot of a counter.
+    pub(super) fn slot<'r>(&self, plan: &Plan<'r>, op: &PlannedOp<'r>) -> u16 {
+        let anchor = plan.anchor(op).unwrap_or(op.rule.id.as_bytes());
+        let mut tag = Vec::with_capacity(64);
+        self.append_tag(&mut tag, op.rule.domain.as_bytes(), anchor);
+        slot_of(&tag[self.prefix.len() + 1..tag.len() - 1])
     }
 
     /// Appends the key of a counter.

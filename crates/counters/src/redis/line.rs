@@ -1,23 +1,31 @@
 //! One worker's line to the store: what waits, what is on the wire, what came back.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidegate_core::Plan;
+use tidegate_core::{Action, Plan, PlannedOp};
 
 use super::batch::{Batch, Seat, Stage};
 use super::call::{By, Call, Kind, MOST_REQUESTS};
+use super::cluster::Events;
 use super::connection::Stream;
 use super::error::StoreError;
+use super::options::Address;
+use super::resp;
+use super::slots::Node;
 use super::store::Shared;
 use crate::clock::Deadline;
 
 /// Calls on the wire at once; what comes meanwhile leaves together.
 const MOST_IN_FLIGHT: usize = 4;
+/// The same at a node of a Cluster, where a call is of one slot and each slot has one at a time.
+const MOST_SLOTS_IN_FLIGHT: usize = 64;
+/// Batches looked through for one of the same slot, or for one whose slot is free.
+const SLOTS_COMPARED: usize = 64;
 
 /// A call without an answer for so long after its deadline ends the connection, so that further
 /// requests fail at once instead of after the deadline.
@@ -30,6 +38,8 @@ const SPARE_CALLS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) shared: Arc<Shared>,
+    /// In a Cluster, the node at the other end, and who takes what it does not answer.
+    pub(super) node: Option<(Node, Rc<Events>)>,
     pub(super) stream: Option<Stream>,
     /// Why there is no stream.
     why_down: Arc<str>,
@@ -42,6 +52,8 @@ pub(super) struct Line {
     output: Vec<u8>,
     pub(super) input: Vec<u8>,
     pub(super) input_end: usize,
+    /// Slots with a call under way.
+    pub(super) busy: HashSet<u16>,
     sequence: u64,
     /// Sequence of the last call that carried the script's text.
     pub(super) loaded_at: Option<u64>,
@@ -54,9 +66,10 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, node: Option<(Node, Rc<Events>)>) -> Self {
         Self {
             shared,
+            node,
             stream: None,
             why_down: Arc::from("the first attempt to connect is under way"),
             is_tried: false,
@@ -65,6 +78,7 @@ impl Line {
             output: Vec::new(),
             input: vec![0; INPUT],
             input_end: 0,
+            busy: HashSet::new(),
             sequence: 0,
             loaded_at: None,
             spare: Vec::new(),
@@ -72,6 +86,24 @@ impl Line {
             is_timer_set: false,
             is_proven: false,
         }
+    }
+
+    /// Where this line leads.
+    pub(super) fn address(&self) -> Address {
+        match &self.node {
+            Some((node, _)) => Address::Tcp(node.host.clone(), node.port),
+            None => self.shared.options.address.clone(),
+        }
+    }
+
+    /// True unless it is known to be down.
+    pub(super) fn is_well(&self) -> bool {
+        self.is_up() || !self.is_tried
+    }
+
+    /// True if nobody waits for anything.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.in_flight.is_empty()
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -84,12 +116,15 @@ impl Line {
         }
     }
 
-    /// Packs a request; true if its task opened a batch that it should send.
+    /// Packs a request, or what of it lies in one slot of a Cluster; true if its task opened a
+    /// batch that it should send.
     #[inline]
     pub(super) fn enqueue(
         &mut self,
         plan: &Plan<'_>,
         kind: Kind,
+        slot: Option<u16>,
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
     ) -> Result<(Seat, bool), StoreError> {
         if self.stream.is_none() {
             return Err(StoreError::Disconnected { why: Arc::clone(&self.why_down) });
@@ -97,34 +132,66 @@ impl Line {
         let shared = &*self.shared;
         let fake_now = shared.fake_now();
         let operations = plan.asked().count();
-        let last = self.pending.back();
-        let is_open = kind == Kind::Decide
-            && last.is_some_and(|batch| batch.body().call.has_room(operations, fake_now));
-        if !is_open {
+        // The last one of the slot, so that requests of one slot keep their order.
+        let compared = if slot.is_some() { SLOTS_COMPARED } else { 1 };
+        let last = self.pending.iter().rev().take(compared).find(|batch| batch.slot == slot);
+        let open = last.filter(|batch| {
+            kind == Kind::Decide && batch.body().call.has_room(operations, fake_now)
+        });
+        let (batch, is_open) = if let Some(batch) = open.cloned() {
+            (batch, true)
+        } else {
             let most = shared.options.max_queue;
-            if self.pending.len() * MOST_REQUESTS >= most {
+            let each = if slot.is_some() { 1 } else { MOST_REQUESTS };
+            if self.pending.len() * each >= most {
                 return Err(StoreError::QueueFull { most });
             }
             let call = self.spare.pop().unwrap_or_default();
-            self.pending.push_back(Rc::new(Batch::new(call, kind, fake_now)));
-        }
-        let Some(batch) = self.pending.back().cloned() else { return Err(StoreError::Protocol) };
+            let batch = Rc::new(Batch::new(call, kind, slot, fake_now));
+            self.pending.push_back(Rc::clone(&batch));
+            (batch, false)
+        };
         let index = {
             let mut body = batch.body();
-            let operations = body.call.push(&shared.keys, plan);
+            let operations = body.call.push(&shared.keys, plan, part);
             body.seat(operations, Deadline::after(shared.patience))
         };
         if !self.is_timer_set {
             self.wake_driver();
         }
-        let leads = !is_open && self.in_flight.len() < MOST_IN_FLIGHT;
+        let leads = !is_open && self.in_flight.len() < self.most_in_flight();
         Ok((Seat { batch, index }, leads))
+    }
+
+    /// Takes over a batch that another node sent here. It waits for a connection that is not
+    /// there yet.
+    pub(super) fn adopt(&mut self, batch: Rc<Batch>, is_asking: bool) {
+        if self.is_tried && self.stream.is_none() {
+            let why = Arc::clone(&self.why_down);
+            return batch.end(Stage::Failed(StoreError::Disconnected { why }));
+        }
+        {
+            let mut body = batch.body();
+            body.stage = Stage::Waiting;
+            body.is_resent = false;
+            body.is_asking = is_asking;
+        }
+        self.pending.push_front(batch);
+        self.send_ready();
+        self.wake_driver();
+    }
+
+    const fn most_in_flight(&self) -> usize {
+        if self.node.is_some() { MOST_SLOTS_IN_FLIGHT } else { MOST_IN_FLIGHT }
     }
 
     /// Puts on the wire what may go.
     pub(super) fn send_ready(&mut self) {
-        while self.in_flight.len() < MOST_IN_FLIGHT {
-            let Some(batch) = self.pending.pop_front() else { break };
+        if self.stream.is_none() {
+            return;
+        }
+        while self.in_flight.len() < self.most_in_flight() {
+            let Some(batch) = self.next_free() else { break };
             if batch.body().board() {
                 self.send(batch, By::Hash);
             } else {
@@ -132,6 +199,16 @@ impl Line {
             }
         }
         self.flush();
+    }
+
+    /// The first batch that may go: in a Cluster, one whose slot has no call under way.
+    fn next_free(&mut self) -> Option<Rc<Batch>> {
+        if self.node.is_none() {
+            return self.pending.pop_front();
+        }
+        let mut few = self.pending.iter().take(SLOTS_COMPARED);
+        let at = few.position(|batch| batch.slot.is_none_or(|slot| !self.busy.contains(&slot)))?;
+        self.pending.remove(at)
     }
 
     pub(super) fn send(&mut self, batch: Rc<Batch>, by: By) {
@@ -143,8 +220,13 @@ impl Line {
             let mut body = batch.body();
             body.sequence = self.sequence;
             body.stage = Stage::Sent;
+            if body.is_asking {
+                resp::append_command(&mut self.output, &[b"ASKING"]);
+                body.awaits_word = true;
+            }
             body.call.write(&mut self.output, by);
         }
+        self.busy.extend(batch.slot);
         self.in_flight.push_back(batch);
     }
 
@@ -183,6 +265,7 @@ impl Line {
         self.stream = None;
         self.output.clear();
         self.input_end = 0;
+        self.busy.clear();
         for batch in std::mem::take(&mut self.in_flight) {
             batch.end(Stage::Failed(StoreError::Lost { why: Arc::clone(&why) }));
         }

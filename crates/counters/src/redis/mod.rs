@@ -9,7 +9,9 @@
 mod backoff;
 mod batch;
 mod blocking;
+mod blocking_cluster;
 mod call;
+mod cluster;
 mod connection;
 mod driver;
 mod error;
@@ -23,8 +25,11 @@ mod outcome;
 mod replies;
 mod resp;
 mod scripts;
+mod slots;
 mod socket;
+mod spread;
 mod store;
+mod wire;
 
 pub use error::{ErrorClass, StoreError};
 pub use handle::RedisHandle;

@@ -13,6 +13,8 @@ pub enum Address {
     Tcp(String, u16),
     /// A socket in the file system.
     Unix(PathBuf),
+    /// Some nodes of a Cluster, by which the others are found: host names or addresses, and ports.
+    Cluster(Vec<(String, u16)>),
 }
 
 impl fmt::Display for Address {
@@ -21,6 +23,13 @@ impl fmt::Display for Address {
             Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
             Self::Tcp(host, port) => write!(f, "{host}:{port}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
+            Self::Cluster(nodes) => {
+                for (at, (host, port)) in nodes.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { "," };
+                    write!(f, "{comma}{}", Self::Tcp(host.clone(), *port))?;
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -61,14 +70,15 @@ impl OptionsError {
     }
 }
 
-const FORMS: &str = "use redis://[user:password@]host[:port][/database] or \
+const FORMS: &str = "use redis://[user:password@]host[:port][/database], \
+                     redis+cluster://[user:password@]host[:port][,host[:port]...] or \
                      redis+unix:///path/to.sock[?db=1]";
 
 impl RedisOptions {
     /// The options that a URL names, the others at their defaults.
     ///
-    /// `redis://` and `valkey://` name a host, `redis+unix://`, `valkey+unix://` and `unix://` a
-    /// socket. The query may set `db` and `client_name`.
+    /// `redis://` and `valkey://` name a host, `redis+cluster://` and `valkey+cluster://` some
+    /// nodes of a Cluster, `redis+unix://`, `valkey+unix://` and `unix://` a socket. The query may set `db` and `client_name`.
     pub fn parse(url: &str) -> Result<Self, OptionsError> {
         let (scheme, rest) = url
             .split_once("://")
@@ -80,6 +90,7 @@ impl RedisOptions {
         };
         let mut options = match scheme {
             "redis" | "valkey" => Self::tcp(place)?,
+            "redis+cluster" | "valkey+cluster" => Self::cluster(place)?,
             "redis+unix" | "valkey+unix" | "unix" => Self::unix(place)?,
             "rediss" | "valkeys" => {
                 return Err(OptionsError::new(format!(
@@ -115,22 +126,21 @@ impl RedisOptions {
 
     fn tcp(place: &str) -> Result<Self, OptionsError> {
         let (authority, database) = place.split_once('/').unwrap_or((place, ""));
-        let (host, port) = match authority.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
-            Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
-            None => authority.rsplit_once(':').unwrap_or((authority, "")),
-        };
-        let port = match port {
-            "" => 6379,
-            port => port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
-                OptionsError::new(format!("port {port:?} is no number from 1 to 65535"))
-            })?,
-        };
-        let host = if host.is_empty() { "127.0.0.1".into() } else { decode(host)? };
+        let (host, port) = server(authority)?;
         let mut options = Self::at(Address::Tcp(host, port));
         if !database.is_empty() {
             options.database = number(database)?;
         }
         Ok(options)
+    }
+
+    fn cluster(place: &str) -> Result<Self, OptionsError> {
+        let (nodes, database) = place.split_once('/').unwrap_or((place, ""));
+        if !matches!(database, "" | "0") {
+            return Err(OptionsError::new("a Cluster has database 0 alone"));
+        }
+        let nodes: Result<Vec<_>, _> = nodes.split(',').map(server).collect();
+        Ok(Self::at(Address::Cluster(nodes?)))
     }
 
     fn unix(place: &str) -> Result<Self, OptionsError> {
@@ -168,6 +178,9 @@ impl RedisOptions {
                 self.client_name
             )));
         }
+        if matches!(self.address, Address::Cluster(_)) && self.database != 0 {
+            return Err(OptionsError::new("a Cluster has database 0 alone; leave db out"));
+        }
         if self.user.is_some() && self.password.is_none() {
             return Err(OptionsError::new("a user without a password; use user:password@host"));
         }
@@ -194,6 +207,21 @@ impl fmt::Debug for RedisOptions {
             .field("max_queue", &self.max_queue)
             .finish()
     }
+}
+
+/// Host and port of one server.
+fn server(authority: &str) -> Result<(String, u16), OptionsError> {
+    let (host, port) = match authority.strip_prefix('[').and_then(|v6| v6.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':').unwrap_or(port)),
+        None => authority.rsplit_once(':').unwrap_or((authority, "")),
+    };
+    let port = match port {
+        "" => 6379,
+        port => port.parse().ok().filter(|port| *port != 0).ok_or_else(|| {
+            OptionsError::new(format!("port {port:?} is no number from 1 to 65535"))
+        })?,
+    };
+    Ok((if host.is_empty() { "127.0.0.1".into() } else { decode(host)? }, port))
 }
 
 fn number(text: &str) -> Result<u32, OptionsError> {

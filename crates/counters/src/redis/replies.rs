@@ -11,6 +11,7 @@ use super::call::{By, Kind};
 use super::error::{Remedy, StoreError};
 use super::line::Line;
 use super::resp::{self, Reply};
+use super::slots::Redirect;
 
 impl Line {
     /// Reads what is there and ends the batches that it answers; an error says why the
@@ -59,9 +60,17 @@ impl Line {
     /// Ends a batch by its answer, or sends it again where that is proven safe.
     fn answer(&mut self, batch: Rc<Batch>, reply: &Reply<'_>) -> Result<(), Arc<str>> {
         let (kind, length) = {
-            let body = batch.body();
+            let mut body = batch.body();
+            if std::mem::take(&mut body.awaits_word) {
+                drop(body);
+                self.in_flight.push_front(batch);
+                return Ok(());
+            }
             (body.call.kind(), body.call.reply_length())
         };
+        if let Some(slot) = batch.slot {
+            self.busy.remove(&slot);
+        }
         let mut over = Ok(());
         match (kind, reply) {
             (Kind::Decide, Reply::Bulk(Some(records))) if records.len() == length => {
@@ -70,6 +79,14 @@ impl Line {
             }
             (Kind::Delete, Reply::Integer(_)) => batch.end(Stage::Answered(Vec::new())),
             (_, reply) => {
+                if let Some((node, events)) = &self.node
+                    && let Reply::Error(words) = reply
+                    && let Some(redirect) = Redirect::read(words, node)
+                    && (redirect == Redirect::Again || batch.body().may_be_redirected())
+                {
+                    events.stray(node.clone(), batch, redirect);
+                    return Ok(());
+                }
                 let error = match reply {
                     Reply::Error(words) => StoreError::refused(words),
                     _ => StoreError::Protocol,
@@ -81,6 +98,11 @@ impl Line {
                 }
                 let why: Arc<str> = error.to_string().into();
                 self.shared.health.failed(&why);
+                if let (Some((_, events)), StoreError::Refused { class, .. }) = (&self.node, &error)
+                    && class.tells_of_a_change()
+                {
+                    events.doubt();
+                }
                 batch.end(Stage::Failed(error));
                 if remedy == Remedy::Reconnect {
                     over = Err(why);

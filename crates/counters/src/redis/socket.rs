@@ -189,6 +189,7 @@ fn connect(address: &Address, budget: Duration) -> Result<(Stream, Deadline), Fa
             stream.set_nonblocking(true)?;
             return Ok((Stream::Unix(stream), Deadline::after(budget)));
         }
+        Address::Cluster(_) => return Err(io::Error::from(io::ErrorKind::Unsupported).into()),
     };
     let addresses = (host, port).to_socket_addrs()?;
     let deadline = Deadline::after(budget);

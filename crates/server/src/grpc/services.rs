@@ -13,6 +13,7 @@ use super::rls::{self, RateLimitDoor};
 use super::transport::{Call, Code, Message, Reply, Service, Status};
 use crate::metrics::Timed;
 use crate::pipeline::{TOGETHER, WorkerNode};
+use crate::traces::{Asked, Ended};
 
 /// The services on one worker's thread.
 #[derive(Debug)]
@@ -67,7 +68,10 @@ impl Service for Services {
         match method {
             Method::ShouldRateLimit if node.is_immediate() => {
                 let watch = node.metrics().watch(Timed::Grpc);
-                let answer = rls::answer_now(node, &self.door, &call.message, &call.metadata);
+                let Call { message, metadata, .. } = call;
+                let mut span = node.span(&metadata, || Asked::ShouldRateLimit);
+                let answer = rls::answer_now(node, &self.door, &message, &metadata, &mut span);
+                span.end(ended(&answer));
                 node.metrics().took(Timed::Grpc, watch);
                 Reply::Ready(answer)
             }
@@ -75,7 +79,11 @@ impl Service for Services {
                 let (node, door) = (Rc::clone(&self.node), Arc::clone(&self.door));
                 Reply::Later(Box::pin(async move {
                     let watch = node.node().metrics().watch(Timed::Grpc);
-                    let answer = rls::answer_later(&node, &door, call.message, call.metadata).await;
+                    let Call { message, metadata, .. } = call;
+                    let mut span = node.node().span(&metadata, || Asked::ShouldRateLimit);
+                    let answer =
+                        rls::answer_later(&node, &door, message, metadata, &mut span).await;
+                    span.end(ended(&answer));
                     node.node().metrics().took(Timed::Grpc, watch);
                     answer
                 }))
@@ -100,7 +108,11 @@ impl Service for Services {
         if !node.is_immediate() {
             return;
         }
-        let first = calls.iter().take_while(|(method, _)| *method == Method::ShouldRateLimit);
+        // One that is traced is called by itself, so that its span is its own.
+        let count = calls.iter().take_while(|(method, call)| {
+            *method == Method::ShouldRateLimit && !node.is_traced(&call.metadata)
+        });
+        let first = calls[..count.count()].iter();
         let mut watches = first
             .clone()
             .map(|_| node.metrics().watch(Timed::Grpc))
@@ -128,4 +140,8 @@ impl Service for Services {
             .map_err(|denied| Status::new(Code::Unauthenticated, denied.door_advice()))?;
         reflection::answer(question)
     }
+}
+
+fn ended(answer: &Result<Message, Status>) -> Ended {
+    Ended::Grpc(answer.as_ref().err().map_or(Code::Ok, |status| status.code))
 }

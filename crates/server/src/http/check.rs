@@ -13,6 +13,7 @@ use crate::access::Denied;
 use crate::headers;
 use crate::json::{put_decision, put_text};
 use crate::pipeline::Answer;
+use crate::traces::Span;
 
 /// Passes those who hold the token of the doors, if there is one.
 ///
@@ -43,7 +44,12 @@ fn unauthorized(is_missing: bool, detail: &str) -> Box<Answered> {
 }
 
 /// Charges or gives back (`Form::Check`), or looks (`Form::Peek`).
-pub async fn decide(door: &HttpDoor, request: Request<Incoming>, form: Form) -> Answered {
+pub async fn decide(
+    door: &HttpDoor,
+    request: Request<Incoming>,
+    form: Form,
+    span: &mut Span,
+) -> Answered {
     let (head, body) = request.into_parts();
     let document = match body::read(&head.headers, body).await {
         Ok(document) => document,
@@ -63,24 +69,35 @@ pub async fn decide(door: &HttpDoor, request: Request<Incoming>, form: Form) -> 
         return *response;
     }
     match questions {
-        Questions::One(question) if door.node.node().is_immediate() => decide_now(door, &question),
+        Questions::One(question) if door.node.node().is_immediate() => {
+            decide_now(door, &question, span)
+        }
         // Boxed: what waits for a store holds a whole plan, and every request would carry its room.
-        Questions::One(question) => Box::pin(decide_later(door, &question)).await,
-        Questions::Many(questions) => Box::pin(decide_many(door, &questions)).await,
+        Questions::One(question) => Box::pin(decide_later(door, &question, span)).await,
+        Questions::Many(questions) => Box::pin(decide_many(door, &questions, span)).await,
     }
 }
 
-fn decide_now(door: &HttpDoor, question: &Question<'_>) -> Answered {
+fn decide_now(door: &HttpDoor, question: &Question<'_>, span: &mut Span) -> Answered {
     let descriptors = question.descriptors();
     let ask = question.ask(&descriptors);
-    let decided = door.node.node().decide_now(&ask, |answer| word(door, answer));
+    let decided = door.node.node().decide_now(&ask, |answer| {
+        span.note(ask.domain, answer);
+        word(door, answer)
+    });
     decided.unwrap_or_else(|refusal| refused(&refusal))
 }
 
-async fn decide_later(door: &HttpDoor, question: &Question<'_>) -> Answered {
+async fn decide_later(door: &HttpDoor, question: &Question<'_>, span: &mut Span) -> Answered {
     let descriptors = question.descriptors();
     let ask = question.ask(&descriptors);
-    let decided = door.node.decide(&ask, |answer| word(door, answer)).await;
+    let decided = door
+        .node
+        .decide(&ask, |answer| {
+            span.note(ask.domain, answer);
+            word(door, answer)
+        })
+        .await;
     decided.unwrap_or_else(|refusal| refused(&refusal))
 }
 
@@ -98,18 +115,23 @@ fn word(door: &HttpDoor, answer: &Answer<'_, '_>) -> Answered {
 
 /// One after another, so that later ones see what earlier ones took. One that cannot be decided
 /// says so in its place.
-async fn decide_many(door: &HttpDoor, questions: &[Question<'_>]) -> Answered {
+async fn decide_many(door: &HttpDoor, questions: &[Question<'_>], span: &mut Span) -> Answered {
     let descriptors: Vec<_> = questions.iter().map(Question::descriptors).collect();
     let pairs = questions.iter().zip(&descriptors);
     let asks: Vec<_> = pairs.map(|(question, descriptors)| question.ask(descriptors)).collect();
     let mut document = Vec::with_capacity(512 * questions.len().min(64));
     document.extend_from_slice(b"{\"decisions\":[");
+    let mut domains = asks.iter().map(|ask| ask.domain);
     let decided = door.node.decide_many(&asks, |answer| {
+        let domain = domains.next().unwrap_or_default();
         if !document.ends_with(b"[") {
             document.push(b',');
         }
         match answer {
-            Ok(answer) => put_decision(&mut document, answer, &answer.id()),
+            Ok(answer) => {
+                span.note(domain, answer);
+                put_decision(&mut document, answer, &answer.id());
+            }
             Err(problem) => {
                 document.extend_from_slice(b"{\"error\":");
                 put_text(&mut document, &problem.to_string());

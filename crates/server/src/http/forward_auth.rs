@@ -19,6 +19,7 @@ use crate::forward_auth::{Door, Said, Subject, Told, descriptors, unified};
 use crate::headers;
 use crate::pipeline::{Answer, Ask, Refused};
 use crate::problem;
+use crate::traces::Span;
 
 /// Where it is served; the door's name follows, then whatever a proxy adds.
 pub const PREFIX: &str = "/v1/forward-auth";
@@ -33,10 +34,15 @@ pub fn suffix(path: &str) -> Option<&str> {
 }
 
 /// Answers a proxy.
-pub async fn answer(door: &HttpDoor, peer: Option<IpAddr>, request: Request<Incoming>) -> Answered {
+pub async fn answer(
+    door: &HttpDoor,
+    peer: Option<IpAddr>,
+    request: Request<Incoming>,
+    span: &mut Span,
+) -> Answered {
     let (head, body) = request.into_parts();
     let is_whole = drain(body).await;
-    let mut response = match decide(door, peer, &head).await {
+    let mut response = match decide(door, peer, &head, span).await {
         Ok(told) => respond(told),
         Err(response) => *response,
     };
@@ -50,6 +56,7 @@ async fn decide(
     http: &HttpDoor,
     peer: Option<IpAddr>,
     head: &Parts,
+    span: &mut Span,
 ) -> Result<Told, Box<Answered>> {
     let rest = suffix(head.uri.path()).unwrap_or_default().trim_start_matches('/');
     let (name, _) = rest.split_once('/').unwrap_or((rest, ""));
@@ -65,23 +72,35 @@ async fn decide(
         .subject(&said)
         .map_err(|refusal| Box::new(error(StatusCode::BAD_REQUEST, &refusal.to_string())))?;
     if !subject.is_named() {
-        return ask(http, door, &subject).await.map_err(|refusal| Box::new(refused(&refusal)));
+        return ask(http, door, &subject, span)
+            .await
+            .map_err(|refusal| Box::new(refused(&refusal)));
     }
     let repeats = &http.forward_auth.repeats;
     let (key, clock) = (repeats.key(&(door.name(), &subject)), http.node.node().clock());
     if let Some(told) = repeats.told(key, clock.now_us()) {
         return Ok(told);
     }
-    let told = ask(http, door, &subject).await.map_err(|refusal| Box::new(refused(&refusal)))?;
+    let told =
+        ask(http, door, &subject, span).await.map_err(|refusal| Box::new(refused(&refusal)))?;
     repeats.keep(key, clock.now_us(), told.clone());
     Ok(told)
 }
 
-async fn ask(http: &HttpDoor, door: &Door, subject: &Subject) -> Result<Told, Refused> {
+async fn ask(
+    http: &HttpDoor,
+    door: &Door,
+    subject: &Subject,
+    span: &mut Span,
+) -> Result<Told, Refused> {
     let (entries, costs) = (subject.entries(), door.costs());
     let descriptors = descriptors(&entries, &costs);
     let ask = Ask { domain: &door.domain, descriptors: &descriptors };
-    http.node.decide(&ask, |answer| word(http, door, answer)).await
+    let decided = http.node.decide(&ask, |answer| {
+        span.note(ask.domain, answer);
+        word(http, door, answer)
+    });
+    decided.await
 }
 
 fn word(http: &HttpDoor, door: &Door, answer: &Answer<'_, '_>) -> Told {

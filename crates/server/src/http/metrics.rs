@@ -7,6 +7,7 @@ use hyper::StatusCode;
 
 use super::answer::{Answered, body};
 use super::connection::HttpDoor;
+use crate::journal::journal;
 use crate::metrics::{Kind, Page, Timed};
 use crate::node::Node;
 
@@ -107,6 +108,13 @@ fn doors(page: &mut Page, door: &HttpDoor) {
     page.metric(name, Kind::Counter, "Requests whose handling panicked: bugs.");
     page.sample(name, &[("door", "grpc")], get(&grpc.panics));
     page.sample(name, &[("door", "http")], get(&http.panics));
+    let name = "tidegate_log_dropped_total";
+    let help = "Lines that the log had no room for.";
+    page.single(name, Kind::Counter, help, journal().dropped());
+    let name = "tidegate_spans_dropped_total";
+    let help = "Spans that found no room, or did not reach the collector.";
+    let spans = door.node.node().spans();
+    page.single(name, Kind::Counter, help, spans.map_or(0, |spans| spans.dropped()));
     let name = "tidegate_grpc_refused_total";
     page.metric(name, Kind::Counter, "gRPC requests that were malformed, unknown or too late.");
     page.sample(name, &[], get(&grpc.refused));

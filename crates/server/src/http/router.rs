@@ -12,6 +12,7 @@ use super::connection::HttpDoor;
 use super::question::Form;
 use super::suggest::nearest;
 use super::{check, decisions, forward_auth, metrics, openapi, probes, reset};
+use crate::traces::{Asked, Ended, Span};
 
 #[derive(Clone, Copy)]
 enum Route {
@@ -44,6 +45,19 @@ const ROUTES: [(&str, Route); 10] = [
 pub async fn route(door: &HttpDoor, peer: Option<IpAddr>, request: Request<Incoming>) -> Answered {
     let path = request.uri().path();
     let Some(route) = route_of(path) else { return unknown(path) };
+    let mut span = begin(door, route, &request);
+    let answered = answer(door, peer, route, request, &mut span).await;
+    span.end(Ended::Http(answered.status()));
+    answered
+}
+
+async fn answer(
+    door: &HttpDoor,
+    peer: Option<IpAddr>,
+    route: Route,
+    request: Request<Incoming>,
+    span: &mut Span,
+) -> Answered {
     if !route.is_open()
         && let Err(response) = enter(door, request.headers())
     {
@@ -60,18 +74,39 @@ pub async fn route(door: &HttpDoor, peer: Option<IpAddr>, request: Request<Incom
         {
             wrong_method("GET, HEAD")
         }
-        Route::Check => check::decide(door, request, Form::Check).await,
-        Route::Peek => check::decide(door, request, Form::Peek).await,
+        Route::Check => check::decide(door, request, Form::Check, span).await,
+        Route::Peek => check::decide(door, request, Form::Peek, span).await,
         // Boxed, so that the state of a request under way is as large as a check needs it, not as
         // the largest of all.
         Route::Reset => Box::pin(reset::reset(door, request)).await,
-        Route::ForwardAuth => Box::pin(forward_auth::answer(door, peer, request)).await,
+        Route::ForwardAuth => Box::pin(forward_auth::answer(door, peer, request, span)).await,
         Route::OpenApi => openapi::document(),
         Route::Explain => Box::pin(decisions::explain(door, request)).await,
         Route::Decision => decisions::decision(door, &request),
         Route::Health => probes::health(),
         Route::Ready => probes::ready(door.node.node()),
         Route::Metrics => metrics::page(door),
+    }
+}
+
+/// The span of a request, if it is one that asks for something and is traced.
+fn begin(door: &HttpDoor, route: Route, request: &Request<Incoming>) -> Span {
+    let Some(path) = route.traced() else { return Span::default() };
+    let asked = || Asked::Http { method: name_of(request.method()), route: path };
+    door.node.node().span(request.headers(), asked)
+}
+
+/// A method by the names of the semantic conventions, which know a few.
+fn name_of(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        Method::PATCH => "PATCH",
+        _ => "_OTHER",
     }
 }
 
@@ -87,6 +122,18 @@ impl Route {
     /// nothing of it.
     const fn is_open(self) -> bool {
         matches!(self, Self::Health | Self::Ready | Self::OpenApi)
+    }
+
+    /// The name that its requests are traced under, if they are.
+    const fn traced(self) -> Option<&'static str> {
+        match self {
+            Self::Check => Some("/v1/check"),
+            Self::Peek => Some("/v1/peek"),
+            Self::Reset => Some("/v1/reset"),
+            // What follows is the client's own path.
+            Self::ForwardAuth => Some(forward_auth::PREFIX),
+            _ => None,
+        }
     }
 }
 

@@ -40,11 +40,22 @@ impl Client {
         message: &[u8],
         token: Option<&str>,
     ) -> http::Response<h2::RecvStream> {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let headers: Vec<_> = bearer.iter().map(|bearer| ("authorization", &**bearer)).collect();
+        self.begin_with(path, message, &headers).await
+    }
+
+    async fn begin_with(
+        &self,
+        path: &str,
+        message: &[u8],
+        headers: &[(&str, &str)],
+    ) -> http::Response<h2::RecvStream> {
         let mut request = Request::post(format!("http://tidegate{path}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers");
-        if let Some(token) = token {
-            request = request.header("authorization", format!("Bearer {token}"));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
         let mut client = self.0.clone().ready().await.unwrap();
         let (answer, mut body) = client.send_request(request.body(()).unwrap(), false).unwrap();
@@ -56,21 +67,13 @@ impl Client {
     }
 
     pub async fn call(&self, path: &str, message: &[u8], token: Option<&str>) -> Ended {
-        let (head, mut body) = self.begin(path, message, token).await.into_parts();
-        let mut received = BytesMut::new();
-        while let Some(chunk) = body.data().await {
-            let chunk = chunk.unwrap();
-            body.flow_control().release_capacity(chunk.len()).unwrap();
-            received.extend_from_slice(&chunk);
-        }
-        let trailers = body.trailers().await.unwrap().unwrap_or(head.headers);
-        let text = |name| trailers.get(name).map_or("", |value| value.to_str().unwrap());
-        let message = if received.is_empty() { received } else { received.split_off(5) };
-        Ended {
-            status: text("grpc-status").parse().unwrap(),
-            text: text("grpc-message").to_owned(),
-            message: message.freeze(),
-        }
+        Ended::of(self.begin(path, message, token).await).await
+    }
+
+    /// A call that belongs to a trace, if it says so.
+    pub async fn ask_traced(&self, request: &Ask, traceparent: Option<&str>) -> Ended {
+        let headers: Vec<_> = traceparent.iter().map(|parent| ("traceparent", *parent)).collect();
+        Ended::of(self.begin_with(SHOULD_RATE_LIMIT, &request.encode(), &headers).await).await
     }
 
     pub async fn ask(&self, request: &Ask) -> Ended {
@@ -82,6 +85,26 @@ impl Client {
         let ended = self.ask(request).await;
         assert_eq!(ended.status, 0, "{}", ended.text);
         Told::decode(&ended.message)
+    }
+}
+
+impl Ended {
+    async fn of(answer: http::Response<h2::RecvStream>) -> Self {
+        let (head, mut body) = answer.into_parts();
+        let mut received = BytesMut::new();
+        while let Some(chunk) = body.data().await {
+            let chunk = chunk.unwrap();
+            body.flow_control().release_capacity(chunk.len()).unwrap();
+            received.extend_from_slice(&chunk);
+        }
+        let trailers = body.trailers().await.unwrap().unwrap_or(head.headers);
+        let text = |name| trailers.get(name).map_or("", |value| value.to_str().unwrap());
+        let message = if received.is_empty() { received } else { received.split_off(5) };
+        Self {
+            status: text("grpc-status").parse().unwrap(),
+            text: text("grpc-message").to_owned(),
+            message: message.freeze(),
+        }
     }
 }
 

@@ -22,3 +22,4 @@ mod rls_requests;
 mod shadow;
 mod store_down;
 mod together;
+mod traces;

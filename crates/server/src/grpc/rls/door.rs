@@ -14,6 +14,7 @@ use crate::grpc::transport::{Call, Code, Message, Status};
 use crate::headers::HeaderProfile;
 use crate::node::Node;
 use crate::pipeline::{Ask, MOST_DESCRIPTORS, Refused, TOGETHER, WorkerNode};
+use crate::traces::Span;
 
 /// The entry that names the kind of its descriptor's hits.
 const COUNTS: &[u8] = b"counts";
@@ -48,17 +49,22 @@ pub fn answer_now(
     door: &RateLimitDoor,
     message: &[u8],
     metadata: &HeaderMap,
+    span: &mut Span,
 ) -> Result<Message, Status> {
     let mut request = RateLimitRequest::default();
     read(&mut request, door, message, metadata)?;
     let parts = Parts::of(&request);
     let descriptors = parts.descriptors(&request);
     let ask = Ask { domain: request.domain, descriptors: &descriptors };
-    node.decide_now(&ask, |answer| encode(answer, descriptors.len(), door.profile))
-        .map_err(|refused| status(&refused))
+    node.decide_now(&ask, |answer| {
+        span.note(ask.domain, answer);
+        encode(answer, descriptors.len(), door.profile)
+    })
+    .map_err(|refused| status(&refused))
 }
 
-/// Answers calls that arrived together, at most [`TOGETHER`], each as [`answer_now`] would.
+/// Answers calls that arrived together and are not traced, at most [`TOGETHER`], each as
+/// [`answer_now`] would.
 pub fn answer_together<'c>(
     node: &Node,
     door: &RateLimitDoor,
@@ -70,8 +76,10 @@ pub fn answer_together<'c>(
     for (call, request) in calls.clone().zip(&mut requests) {
         if read(request, door, &call.message, &call.metadata).is_err() {
             // One after another, so that each hears of its own fault.
-            return calls
-                .for_each(|call| answer(answer_now(node, door, &call.message, &call.metadata)));
+            return calls.for_each(|call| {
+                let span = &mut Span::default();
+                answer(answer_now(node, door, &call.message, &call.metadata, span));
+            });
         }
         count += 1;
     }
@@ -99,15 +107,19 @@ pub async fn answer_later(
     door: &RateLimitDoor,
     message: Bytes,
     metadata: HeaderMap,
+    span: &mut Span,
 ) -> Result<Message, Status> {
     let mut request = RateLimitRequest::default();
     read(&mut request, door, &message, &metadata)?;
     let parts = Parts::of(&request);
     let descriptors = parts.descriptors(&request);
     let ask = Ask { domain: request.domain, descriptors: &descriptors };
-    node.decide(&ask, |answer| encode(answer, descriptors.len(), door.profile))
-        .await
-        .map_err(|refused| status(&refused))
+    node.decide(&ask, |answer| {
+        span.note(ask.domain, answer);
+        encode(answer, descriptors.len(), door.profile)
+    })
+    .await
+    .map_err(|refused| status(&refused))
 }
 
 /// Reads a message into an empty request, and refuses what cannot be asked.

@@ -1,0 +1,289 @@
+//! A worker's way to a Cluster: a line to each master, and what keeps them where the slots are.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_core::{Action, Plan, PlannedOp};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use super::backoff::Backoff;
+use super::batch::Batch;
+use super::call::Kind;
+use super::connection::Stream;
+use super::error::StoreError;
+use super::line::Line;
+use super::options::Address;
+use super::resp;
+use super::slots::{Node, Redirect, SlotMap};
+use super::store::Shared;
+use super::wire::Wire;
+use crate::Outcomes;
+
+/// The map is read anew so often even if nothing speaks against it.
+const MAP_AGE: Duration = Duration::from_secs(15);
+/// Between two readings while the map is in doubt.
+const LONGEST_REST: Duration = Duration::from_millis(250);
+/// While a slot is on its way from node to node.
+const AGAIN_AFTER: Duration = Duration::from_millis(1);
+
+/// What the lines of one Cluster report.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    strays: RefCell<Vec<(Node, Rc<Batch>, Redirect)>>,
+    stray: Notify,
+    doubted: Notify,
+}
+
+impl Events {
+    /// This node does not answer this batch.
+    pub(super) fn stray(&self, node: Node, batch: Rc<Batch>, redirect: Redirect) {
+        self.strays.borrow_mut().push((node, batch, redirect));
+        self.stray.notify_one();
+    }
+
+    /// Something speaks against the map.
+    pub(super) fn doubt(&self) {
+        self.doubted.notify_one();
+    }
+}
+
+/// The lines to a Cluster's masters. Stays on its thread.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    pub(super) shared: Arc<Shared>,
+    map: RefCell<SlotMap>,
+    lines: RefCell<HashMap<Node, Rc<Wire>>>,
+    events: Rc<Events>,
+    /// Why the map could not be read.
+    problem: RefCell<Option<Arc<str>>>,
+    /// True once it was read, or could not be.
+    is_tried: Cell<bool>,
+    pub(super) tried: Notify,
+    pub(super) closing: Notify,
+}
+
+impl Cluster {
+    pub(super) fn spawn(shared: Arc<Shared>) -> Rc<Self> {
+        let cluster = Rc::new(Self {
+            shared,
+            map: RefCell::default(),
+            lines: RefCell::default(),
+            events: Rc::default(),
+            problem: RefCell::default(),
+            is_tried: Cell::new(false),
+            tried: Notify::new(),
+            closing: Notify::new(),
+        });
+        tokio::task::spawn_local(Rc::clone(&cluster).run());
+        cluster
+    }
+
+    async fn run(self: Rc<Self>) {
+        tokio::select! {
+            biased;
+            () = self.closing.notified() => {}
+            () = self.redirect() => {}
+            () = self.follow() => {}
+        }
+        for (_, wire) in self.lines.borrow_mut().drain() {
+            wire.closing.notify_one();
+        }
+    }
+
+    /// True if every master that is known has a connection.
+    pub(super) fn is_up(&self) -> bool {
+        let lines = self.lines.borrow();
+        !lines.is_empty() && lines.values().all(|wire| wire.line.borrow().is_up())
+    }
+
+    /// Waits until every master has a connection.
+    pub(super) async fn connected(&self) {
+        loop {
+            let lines: Vec<_> = self.lines.borrow().values().map(Rc::clone).collect();
+            for wire in &lines {
+                wire.attempt(Line::is_up).await;
+            }
+            if !lines.is_empty() && lines.len() == self.lines.borrow().len() {
+                return;
+            }
+            self.tried.notified().await;
+        }
+    }
+
+    /// Asks the node of a slot for what of a plan lies there.
+    pub(super) async fn ask(
+        &self,
+        plan: &Plan<'_>,
+        kind: Kind,
+        slot: u16,
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
+    ) -> Result<Outcomes, StoreError> {
+        let known = self.wire(slot);
+        let wire = if let Some(wire) = known {
+            wire
+        } else {
+            self.read_once().await;
+            self.wire(slot).ok_or_else(|| self.nobody(slot))?
+        };
+        wire.ask(plan, kind, Some(slot), part).await
+    }
+
+    /// A node that has just started knows nothing against its store yet.
+    async fn read_once(&self) {
+        let told = self.tried.notified();
+        if !self.is_tried.get() {
+            let _ = timeout(self.shared.options.deadline, told).await;
+        }
+    }
+
+    fn nobody(&self, slot: u16) -> StoreError {
+        self.events.doubt();
+        let why = match self.problem.borrow().as_ref() {
+            Some(why) => Arc::clone(why),
+            None if self.is_tried.get() => format!("no node serves slot {slot}").into(),
+            None => Arc::from("the Cluster's slots are not known yet"),
+        };
+        StoreError::Disconnected { why }
+    }
+
+    fn wire(&self, slot: u16) -> Option<Rc<Wire>> {
+        let map = self.map.borrow();
+        let node = map.node(slot)?;
+        if let Some(wire) = self.lines.borrow().get(node) {
+            return Some(Rc::clone(wire));
+        }
+        Some(self.line_to(node))
+    }
+
+    fn line_to(&self, node: &Node) -> Rc<Wire> {
+        let mut lines = self.lines.borrow_mut();
+        let new = || Wire::spawn(&self.shared, Some((node.clone(), Rc::clone(&self.events))));
+        Rc::clone(lines.entry(node.clone()).or_insert_with(new))
+    }
+
+    /// Sends on what nodes did not answer.
+    async fn redirect(self: &Rc<Self>) {
+        loop {
+            self.events.stray.notified().await;
+            let strays = std::mem::take(&mut *self.events.strays.borrow_mut());
+            for (node, batch, redirect) in strays {
+                match redirect {
+                    Redirect::Moved(slot, to) => {
+                        self.map.borrow_mut().moved(slot, to.clone());
+                        self.events.doubt();
+                        self.send_on(&to, batch, false, Duration::ZERO);
+                    }
+                    Redirect::Ask(to) => self.send_on(&to, batch, true, Duration::ZERO),
+                    Redirect::Again => self.send_on(&node, batch, false, AGAIN_AFTER),
+                }
+            }
+        }
+    }
+
+    fn send_on(&self, to: &Node, batch: Rc<Batch>, is_asking: bool, pause: Duration) {
+        let wire = self.line_to(to);
+        let patience = self.shared.patience;
+        tokio::task::spawn_local(async move {
+            if !pause.is_zero() {
+                sleep(pause).await;
+            }
+            wire.line.borrow_mut().adopt(batch, is_asking);
+            if !wire.line.borrow().is_up() {
+                // A line that is still to be connected looks at no deadline.
+                sleep(patience).await;
+                let _ = wire.line.borrow().expire();
+            }
+        });
+    }
+
+    /// Keeps the map: read at the start, when something speaks against it, and now and then.
+    async fn follow(&self) {
+        let mut backoff = Backoff::new();
+        loop {
+            let read = self.read_map().await;
+            self.is_tried.set(true);
+            let is_sound = match read {
+                Ok(map) => {
+                    *self.problem.borrow_mut() = None;
+                    self.take_over(map);
+                    self.lines.borrow().values().all(|wire| wire.line.borrow().is_well())
+                }
+                Err(why) => {
+                    self.shared.health.failed(&why);
+                    *self.problem.borrow_mut() = Some(why);
+                    false
+                }
+            };
+            self.tried.notify_waiters();
+            if is_sound && timeout(MAP_AGE, self.events.doubted.notified()).await.is_err() {
+                backoff.reset();
+            } else {
+                sleep(backoff.wait().min(LONGEST_REST)).await;
+            }
+        }
+    }
+
+    fn take_over(&self, map: SlotMap) {
+        let mut lines = self.lines.borrow_mut();
+        lines.retain(|node, wire| {
+            let is_master = map.nodes().contains(node);
+            if !is_master && wire.line.borrow().is_idle() {
+                wire.closing.notify_one();
+                return false;
+            }
+            true
+        });
+        drop(lines);
+        for node in map.nodes() {
+            self.line_to(node);
+        }
+        *self.map.borrow_mut() = map;
+    }
+
+    /// Asks one node after another, known ones first, until one tells its map.
+    async fn read_map(&self) -> Result<SlotMap, Arc<str>> {
+        let Address::Cluster(seeds) = &self.shared.options.address else {
+            return Err(Arc::from("no Cluster"));
+        };
+        let mut nodes = self.nodes_up();
+        nodes.extend(seeds.iter().map(|(host, port)| Node { host: host.clone(), port: *port }));
+        let mut said = Err(Arc::from("no node of the Cluster is known"));
+        for node in nodes {
+            said = self.map_of(&node).await;
+            if said.is_ok() {
+                break;
+            }
+        }
+        said
+    }
+
+    fn nodes_up(&self) -> Vec<Node> {
+        let lines = self.lines.borrow();
+        let up = lines.iter().filter(|(_, wire)| wire.line.borrow().is_up());
+        up.map(|(node, _)| node.clone()).collect()
+    }
+
+    async fn map_of(&self, node: &Node) -> Result<SlotMap, Arc<str>> {
+        let options = &self.shared.options;
+        let address = Address::Tcp(node.host.clone(), node.port);
+        let (mut stream, _) = Stream::open(options, &address).await?;
+        let mut request = Vec::new();
+        resp::append_command(&mut request, &[b"CLUSTER", b"SLOTS"]);
+        let told = stream.ask(&request, |reply| match SlotMap::read(reply, node) {
+            Some(map) => Ok(Some(map)),
+            None => Err(match reply {
+                resp::Reply::Error(words) => String::from_utf8_lossy(words).into_owned(),
+                _ => "it serves no slots, or is no Cluster's node".to_owned(),
+            }),
+        });
+        match timeout(options.connect_timeout, told).await {
+            Ok(Ok(map)) => Ok(map),
+            Ok(Err(why)) => Err(format!("{node}: CLUSTER SLOTS: {why}").into()),
+            Err(_) => Err(format!("{node}: no answer to CLUSTER SLOTS").into()),
+        }
+    }
+}
