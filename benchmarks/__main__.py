@@ -11,6 +11,7 @@ SCENARIOS = {
     "rls-redis": "rls_redis.py",
     "rls-memory-5x3": "rls_memory_5x3.py",
     "rls-redis-5x3": "rls_redis_5x3.py",
+    "hot-key": "hot_key.py",
     "latency": "latency.py",
     "http-check": "http_check.py",
     "idle-connections": "idle_connections.py",

@@ -44,6 +44,8 @@ class Report(TypedDict):
     """What a generator prints."""
 
     rate: float
+    answers: int
+    over_limit: int
     p50_us: float
     p99_us: float
     p999_us: float

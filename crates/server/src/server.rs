@@ -1,13 +1,14 @@
 //! Both doors on one set of workers: start, addresses, drain.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
 use crate::access::{AdminToken, DoorToken};
-use crate::drain::{self, Drain, DrainHandle};
+use crate::drain::{self, Drain, DrainHandle, LocalDrain};
 use crate::forward_auth::ForwardAuth;
 use crate::grpc::rls::RateLimitDoor;
 use crate::grpc::services::Services;
@@ -232,7 +233,7 @@ impl Doors {
             grpc_stats: Arc::clone(&self.grpc_stats),
             opening_stats: Arc::clone(&self.opening_stats),
             certificates: self.certificates.clone(),
-            drain: self.drain.clone(),
+            draining: LocalDrain::new(self.drain.clone()),
         };
         let services = Services::new(node, Arc::clone(&self.rate_limit));
         let grpc = transport::Server::new(
@@ -258,11 +259,22 @@ struct Both {
 }
 
 impl Both {
-    async fn serve(self: Rc<Self>, socket: Socket) {
-        match self.opening.open(socket).await {
-            Some((socket, Protocol::Http2)) => Rc::clone(&self.grpc).serve(socket).await,
-            Some((socket, Protocol::Http1)) => Rc::clone(&self.http).serve(socket).await,
-            None => {}
+    /// Each state in a box of its own size, the first gone before the second comes: connections
+    /// are many, and most of them are silent.
+    fn serve(self: Rc<Self>, socket: Socket) -> impl Future<Output = ()> {
+        let opened = Box::pin(Rc::clone(&self).open(socket));
+        async move {
+            if let Some(served) = opened.await {
+                served.await;
+            }
         }
+    }
+
+    async fn open(self: Rc<Self>, socket: Socket) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+        let (socket, protocol) = self.opening.open(socket).await?;
+        Some(match protocol {
+            Protocol::Http2 => Box::pin(Rc::clone(&self.grpc).serve(socket)),
+            Protocol::Http1 => Box::pin(Rc::clone(&self.http).serve(socket)),
+        })
     }
 }

@@ -1,6 +1,7 @@
 """A raw HTTP/2 client that sends what it is told to, legal or not."""
 
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -51,9 +52,18 @@ class Answer:
 class Client:
     """One connection. Use it as a context manager."""
 
-    def __init__(self, port: int, *, window: int | None = None, handshake: bool = True) -> None:
+    def __init__(
+        self,
+        port: int,
+        *,
+        window: int | None = None,
+        handshake: bool = True,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         """Connects; `window` is the initial stream window that the server is given."""
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         config = h2.config.H2Configuration(
             header_encoding="utf-8",
             validate_outbound_headers=False,
@@ -63,6 +73,7 @@ class Client:
         self.answers: dict[int, Answer] = {}
         self.pings = 0
         self.goaways: list[int] = []
+        self.last_stream: int | None = None
         self._received = b""
         self.is_closed = False
         self.answers_pings = True
@@ -150,6 +161,7 @@ class Client:
             frame, self._received = self._received[:end], self._received[end:]
             if frame[3] == GOAWAY:
                 self.goaways.append(int.from_bytes(frame[13:17], "big"))
+                self.last_stream = int.from_bytes(frame[9:13], "big")
             else:
                 whole += frame
         return whole

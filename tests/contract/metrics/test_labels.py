@@ -3,8 +3,10 @@
 import re
 import urllib.request
 
+import grpc  # type: ignore[import-untyped]
 import pytest
 
+from tests.contract.rls.wire import SHOULD_RATE_LIMIT, Descriptor, answer, request
 from tests.servers.native import Native
 from tests.servers.valkey import StoreServer
 
@@ -52,6 +54,33 @@ def test_series_do_not_grow_with_identities_domains_and_paths() -> None:
     assert not [name for name in after if "domain-1" in name or "t17" in name]
     unknown = 'tidegate_decisions_total{domain="",result="allowed"}'
     assert after[unknown] - before[unknown] == 10_000
+
+
+def test_b86_series_do_not_grow_with_limits_that_requests_bring_and_with_methods() -> None:
+    open_limit = "      - {id: open, per: [user], rate: 5/min, request_override: true}\n"
+    policy = POLICY.replace("  other:\n", open_limit + "  other:\n")
+    with Native(policy) as node, grpc.insecure_channel(node.server.grpc_address) as channel:
+        ask_brings = channel.unary_unary(SHOULD_RATE_LIMIT)
+
+        def codes(numbers: range) -> set[int]:
+            brought = (Descriptor([("user", "u")], hits=2, limit=(n, 1 + n % 7)) for n in numbers)
+            told = [ask_brings.future(request([one]), timeout=30) for one in brought]
+            return {answer(one.result()).code for one in told}
+
+        assert codes(range(50)) == {1, 2}
+        ask(node, [check("who", tenant="a")])
+        before = samples(node)
+        assert codes(range(10_000)) == {1, 2}
+        for number in range(100):
+            with pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"):
+                channel.unary_unary(f"/made.up/Method{number}")(b"", timeout=5)
+        after = samples(node)
+    assert before.keys() == after.keys()
+    results = [
+        f'tidegate_limit_decisions_total{{domain="shop",limit="open",result="{result}"}}'
+        for result in ("allowed", "denied")
+    ]
+    assert sum(after[name] - before[name] for name in results) == 10_000
 
 
 def test_a_domain_named_other_is_not_mixed_with_unknown_ones() -> None:

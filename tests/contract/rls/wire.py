@@ -25,11 +25,15 @@ def bytes_field(number: int, value: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A descriptor; `hits` are its own, 0 looks, None leaves them to the request."""
+    """A descriptor; `hits` are its own, 0 looks, None leaves them to the request.
+
+    `limit` is one that it brings: requests, and the number of their unit.
+    """
 
     entries: Sequence[tuple[str | bytes, str | bytes]]
     hits: int | None = None
     is_negative: bool = False
+    limit: tuple[int, int] | None = None
 
     def encode(self) -> bytes:
         out = b""
@@ -37,6 +41,9 @@ class Descriptor:
             pair = (it.encode() if isinstance(it, str) else it for it in (key, value))
             fields = (bytes_field(number, text) for number, text in enumerate(pair, start=1))
             out += bytes_field(1, b"".join(fields))
+        if self.limit is not None:
+            requests, unit = self.limit
+            out += bytes_field(2, number_field(1, requests) + number_field(2, unit))
         if self.hits is not None:
             out += bytes_field(3, number_field(1, self.hits) if self.hits else b"")
         return out + (number_field(4, 1) if self.is_negative else b"")

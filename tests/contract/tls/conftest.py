@@ -87,7 +87,7 @@ class Client:
 class StartNode(Protocol):
     """Starts a node whose certificate the test's authority signed, with more options."""
 
-    def __call__(self, *options: str) -> Tidegate: ...
+    def __call__(self, *options: str, policy: str = POLICY) -> Tidegate: ...
 
 
 @pytest.fixture(scope="session")
@@ -105,9 +105,9 @@ def start(authority: Authority, tmp_path: Path) -> Iterator[StartNode]:
     certificate, key = authority.server().write(tmp_path, "server")
     with ExitStack() as running:
 
-        def start(*options: str) -> Tidegate:
+        def start(*options: str, policy: str = POLICY) -> Tidegate:
             tls = ("--tls-cert", str(certificate), "--tls-key", str(key))
-            return running.enter_context(Tidegate(POLICY, tmp_path, options=(*tls, *options)))
+            return running.enter_context(Tidegate(policy, tmp_path, options=(*tls, *options)))
 
         yield start
 

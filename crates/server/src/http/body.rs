@@ -1,9 +1,13 @@
 //! A request's body: bounded in size and in time.
 
+use std::future::poll_fn;
+use std::mem;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
@@ -13,6 +17,12 @@ use super::answer::{Answered, error};
 
 const MAX_BODY: usize = 1 << 20;
 const BODY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why a body never became whole.
+enum Broken {
+    TooLong,
+    Off,
+}
 
 /// Reads a JSON body whole.
 ///
@@ -28,10 +38,17 @@ pub async fn read(headers: &HeaderMap, body: Incoming) -> Result<Bytes, Box<Answ
     if body.size_hint().lower() > MAX_BODY as u64 {
         return Err(too_long());
     }
-    match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(broken)) if broken.is::<LengthLimitError>() => Err(too_long()),
-        Ok(Err(_)) => {
+    let mut collected = pin!(collect(body));
+    // Most bodies come with their head: these need no timer.
+    let at_once = poll_fn(|cx| Poll::Ready(collected.as_mut().poll(cx))).await;
+    let collected = match at_once {
+        Poll::Ready(collected) => Ok(collected),
+        Poll::Pending => timeout(BODY_TIMEOUT, collected).await,
+    };
+    match collected {
+        Ok(Ok(whole)) => Ok(whole),
+        Ok(Err(Broken::TooLong)) => Err(too_long()),
+        Ok(Err(Broken::Off)) => {
             Err(Box::new(closing(StatusCode::BAD_REQUEST, "the body broke off before its end")))
         }
         Err(_) => {
@@ -39,6 +56,27 @@ pub async fn read(headers: &HeaderMap, body: Incoming) -> Result<Bytes, Box<Answ
             Err(Box::new(closing(StatusCode::REQUEST_TIMEOUT, detail)))
         }
     }
+}
+
+/// A body that comes in one piece is not copied.
+async fn collect(mut body: Incoming) -> Result<Bytes, Broken> {
+    let (mut first, mut all) = (Bytes::new(), Vec::new());
+    while let Some(frame) = body.frame().await {
+        // What is no data is trailers, which say nothing here.
+        let Ok(piece) = frame.map_err(|_| Broken::Off)?.into_data() else { continue };
+        if first.len() + all.len() + piece.len() > MAX_BODY {
+            return Err(Broken::TooLong);
+        }
+        if first.is_empty() && all.is_empty() {
+            first = piece;
+        } else {
+            if all.is_empty() {
+                all = mem::take(&mut first).into();
+            }
+            all.extend_from_slice(&piece);
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.into() })
 }
 
 fn too_long() -> Box<Answered> {

@@ -12,17 +12,8 @@ use super::question::{Form, Question, Questions, questions};
 use crate::access::Denied;
 use crate::headers;
 use crate::json::{put_decision, put_text};
+use crate::pipeline::Answer;
 use crate::traces::Span;
-
-/// Charges, or gives back.
-pub async fn check(door: &HttpDoor, request: Request<Incoming>, span: &mut Span) -> Answered {
-    decide(door, request, Form::Check, span).await
-}
-
-/// Looks.
-pub async fn peek(door: &HttpDoor, request: Request<Incoming>, span: &mut Span) -> Answered {
-    decide(door, request, Form::Peek, span).await
-}
 
 /// Passes those who hold the token of the doors, if there is one.
 ///
@@ -52,7 +43,8 @@ fn unauthorized(is_missing: bool, detail: &str) -> Box<Answered> {
     Box::new(response)
 }
 
-async fn decide(
+/// Charges or gives back (`Form::Check`), or looks (`Form::Peek`).
+pub async fn decide(
     door: &HttpDoor,
     request: Request<Incoming>,
     form: Form,
@@ -77,27 +69,48 @@ async fn decide(
         return *response;
     }
     match questions {
-        Questions::One(question) => decide_one(door, &question, span).await,
-        Questions::Many(questions) => decide_many(door, &questions, span).await,
+        Questions::One(question) if door.node.node().is_immediate() => {
+            decide_now(door, &question, span)
+        }
+        // Boxed: what waits for a store holds a whole plan, and every request would carry its room.
+        Questions::One(question) => Box::pin(decide_later(door, &question, span)).await,
+        Questions::Many(questions) => Box::pin(decide_many(door, &questions, span)).await,
     }
 }
 
-async fn decide_one(door: &HttpDoor, question: &Question<'_>, span: &mut Span) -> Answered {
+fn decide_now(door: &HttpDoor, question: &Question<'_>, span: &mut Span) -> Answered {
     let descriptors = question.descriptors();
     let ask = question.ask(&descriptors);
-    let decided = door.node.decide(&ask, |answer| {
+    let decided = door.node.node().decide_now(&ask, |answer| {
         span.note(ask.domain, answer);
-        let mut document = Vec::with_capacity(512);
-        put_decision(&mut document, answer, &answer.id());
-        let mut response = json(StatusCode::OK, document);
-        headers::each(door.rate_limit.profile, answer, |name, value| {
-            if let Ok(value) = HeaderValue::from_bytes(value) {
-                response.headers_mut().insert(HeaderName::from_static(name), value);
-            }
-        });
-        response
+        word(door, answer)
     });
-    decided.await.unwrap_or_else(|refusal| refused(&refusal))
+    decided.unwrap_or_else(|refusal| refused(&refusal))
+}
+
+async fn decide_later(door: &HttpDoor, question: &Question<'_>, span: &mut Span) -> Answered {
+    let descriptors = question.descriptors();
+    let ask = question.ask(&descriptors);
+    let decided = door
+        .node
+        .decide(&ask, |answer| {
+            span.note(ask.domain, answer);
+            word(door, answer)
+        })
+        .await;
+    decided.unwrap_or_else(|refusal| refused(&refusal))
+}
+
+fn word(door: &HttpDoor, answer: &Answer<'_, '_>) -> Answered {
+    let mut document = Vec::with_capacity(512);
+    put_decision(&mut document, answer, &answer.id());
+    let mut response = json(StatusCode::OK, document);
+    headers::each(door.rate_limit.profile, answer, |name, value| {
+        if let Ok(value) = HeaderValue::from_bytes(value) {
+            response.headers_mut().insert(HeaderName::from_static(name), value);
+        }
+    });
+    response
 }
 
 /// One after another, so that later ones see what earlier ones took. One that cannot be decided

@@ -19,7 +19,7 @@ use hyper_util::rt::TokioIo;
 use super::answer::{Answered, error};
 use super::idle::{Phase, Watched};
 use super::router;
-use crate::drain::Drain;
+use crate::drain::LocalDrain;
 use crate::forward_auth::ForwardAuth;
 use crate::grpc::rls::RateLimitDoor;
 use crate::grpc::transport;
@@ -47,8 +47,8 @@ pub struct HttpDoor {
     pub opening_stats: Arc<OpeningStats>,
     /// The certificates, for the metrics page; none: no TLS.
     pub certificates: Option<Arc<Certificates>>,
-    /// The end of service.
-    pub drain: Drain,
+    /// The end of service, as this thread sees it.
+    pub draining: Rc<LocalDrain>,
 }
 
 /// Running totals over all workers; they order nothing else: `Relaxed`.
@@ -72,7 +72,8 @@ impl Drop for Open {
 }
 
 impl HttpDoor {
-    /// Serves one connection until the peer leaves, is too slow, or the drain asks it to.
+    /// Serves one connection until the peer leaves, is too slow, or the drain asks it to. To be
+    /// polled by one task.
     pub async fn serve(self: Rc<Self>, socket: Socket) {
         self.stats.opened.fetch_add(1, Ordering::Relaxed);
         let _open = Open(Arc::clone(&self.stats));
@@ -94,14 +95,21 @@ impl HttpDoor {
             .max_header_size(MAX_HEAD)
             .serve_connection(TokioIo::new(socket), service);
         let mut connection = pin!(connection);
-        tokio::select! {
+        let (mut place, mut is_draining) = (None, false);
+        poll_fn(|cx| {
             // How a connection ended concerns its peer alone.
-            _ = &mut connection => {}
-            () = self.drain.clone().started() => {
-                connection.as_mut().graceful_shutdown();
-                let _ = connection.await;
+            if connection.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
             }
-        }
+            place.get_or_insert_with(|| self.draining.enter(cx.waker().clone()));
+            if is_draining || !self.draining.is_started() {
+                return Poll::Pending;
+            }
+            is_draining = true;
+            connection.as_mut().graceful_shutdown();
+            connection.as_mut().poll(cx).map(|_| ())
+        })
+        .await;
     }
 
     /// A panic costs one request, not the connection.

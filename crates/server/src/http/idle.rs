@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -15,22 +16,28 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// For the silence between two requests.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// A small answer's head and body leave as one piece: to copy them costs less than the system
+/// call that takes several.
+const MOST_JOINED: usize = 1024;
+
 /// Where a connection stands: set by whoever answers its requests, and by the first byte of a
 /// head. While a request is answered nothing is waited for: its body has a time of its own.
 #[derive(Clone, Debug)]
 pub struct Phase(Rc<Cell<WaitsFor>>);
 
+/// Deadlines are set where something is waited for indeed: reading the clock for each request
+/// that came whole would be in vain.
 #[derive(Clone, Copy, Debug)]
 enum WaitsFor {
-    Head(Instant),
-    Byte(Instant),
+    Head(Option<Instant>),
+    Byte(Option<Instant>),
     Nothing,
 }
 
 impl Phase {
     /// A new connection, whose first head is due.
     pub fn new() -> Self {
-        Self(Rc::new(Cell::new(WaitsFor::Head(Instant::now() + HEAD_TIMEOUT))))
+        Self(Rc::new(Cell::new(WaitsFor::Head(Some(Instant::now() + HEAD_TIMEOUT)))))
     }
 
     /// A request is there.
@@ -40,18 +47,29 @@ impl Phase {
 
     /// It is answered; the next may come.
     pub fn is_idle(&self) {
-        self.0.set(WaitsFor::Byte(Instant::now() + IDLE_TIMEOUT));
+        self.0.set(WaitsFor::Byte(None));
     }
 
     fn sees_bytes(&self) {
         if matches!(self.0.get(), WaitsFor::Byte(_)) {
-            self.0.set(WaitsFor::Head(Instant::now() + HEAD_TIMEOUT));
+            self.0.set(WaitsFor::Head(None));
         }
     }
 
+    /// When the wait that begins or goes on now is over.
     fn deadline(&self) -> Option<Instant> {
         match self.0.get() {
-            WaitsFor::Head(deadline) | WaitsFor::Byte(deadline) => Some(deadline),
+            WaitsFor::Head(Some(deadline)) | WaitsFor::Byte(Some(deadline)) => Some(deadline),
+            WaitsFor::Head(None) => {
+                let deadline = Instant::now() + HEAD_TIMEOUT;
+                self.0.set(WaitsFor::Head(Some(deadline)));
+                Some(deadline)
+            }
+            WaitsFor::Byte(None) => {
+                let deadline = Instant::now() + IDLE_TIMEOUT;
+                self.0.set(WaitsFor::Byte(Some(deadline)));
+                Some(deadline)
+            }
             WaitsFor::Nothing => None,
         }
     }
@@ -121,7 +139,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write_vectored(cx, slices)
+        let length: usize = slices.iter().map(|slice| slice.len()).sum();
+        if length > MOST_JOINED {
+            return Pin::new(&mut self.socket).poll_write_vectored(cx, slices);
+        }
+        let mut joined: SmallVec<[u8; MOST_JOINED]> = SmallVec::new();
+        for slice in slices {
+            joined.extend_from_slice(slice);
+        }
+        Pin::new(&mut self.socket).poll_write(cx, &joined)
     }
 
     fn is_write_vectored(&self) -> bool {

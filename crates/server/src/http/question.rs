@@ -1,8 +1,9 @@
 //! What a body asks, checked to the last member: each message names the member and the fix.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tidegate_core::units::MAX;
 use tidegate_core::{Descriptor, Verb};
 
@@ -12,9 +13,14 @@ use crate::pipeline::{Ask, MOST_DESCRIPTORS};
 
 /// Checks that one body may bring.
 const MOST_CHECKS: usize = 1000;
+/// The kind of a cost that is a bare number.
+const REQUESTS: &[u8] = b"requests";
 
-type Entries<'a> = Vec<(&'a [u8], &'a [u8])>;
+type Entries<'a> = SmallVec<[(&'a [u8], &'a [u8]); 4]>;
+type Costs<'a> = SmallVec<[(&'a [u8], u64); 1]>;
 type Members<'a> = [(Cow<'a, str>, Json<'a>)];
+/// Where a value stands in the body; worded only where something is wrong with it.
+type Place<'p> = &'p dyn Display;
 
 /// Which members a body may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +40,8 @@ pub struct Question<'a> {
     pub domain: &'a str,
     /// Charge, look or give back.
     pub verb: Verb,
-    entries: Vec<Entries<'a>>,
-    costs: Vec<(&'a [u8], u64)>,
+    entries: SmallVec<[Entries<'a>; 1]>,
+    costs: Costs<'a>,
 }
 
 /// What a body asks.
@@ -79,11 +85,11 @@ impl Questions<'_> {
 /// # Errors
 /// Which member is wrong, and what to send instead.
 pub fn questions<'a>(document: &'a Json<'a>, form: Form) -> Result<Questions<'a>, String> {
-    let members = object("the body", document)?;
+    let members = object(&"the body", document)?;
     let Some(checks) = member(members, "checks").filter(|_| form != Form::Reset) else {
-        return Ok(Questions::One(question("", members, form)?));
+        return question(&"", members, form, known(form, true)).map(Questions::One);
     };
-    only(members, "", &["checks"])?;
+    only(members, &"", &["checks"])?;
     let Json::List(checks) = checks else {
         return Err(format!("checks: must be a list of objects; got {checks}"));
     };
@@ -92,20 +98,29 @@ pub fn questions<'a>(document: &'a Json<'a>, form: Form) -> Result<Questions<'a>
         return Err(format!("checks: must be 1 to {MOST_CHECKS} objects; got {count}"));
     }
     let read = |(at, check): (usize, &'a Json<'a>)| {
-        let place = format!("checks[{at}]");
-        question(&format!("{place}."), object(&place, check)?, form)
+        let members = object(&format_args!("checks[{at}]"), check)?;
+        question(&format_args!("checks[{at}]."), members, form, known(form, false))
     };
     checks.iter().enumerate().map(read).collect::<Result<_, _>>().map(Questions::Many)
 }
 
-fn question<'a>(place: &str, members: &'a Members<'a>, form: Form) -> Result<Question<'a>, String> {
-    let known: &[&str] = match form {
-        Form::Check if place.is_empty() => &["domain", "descriptors", "cost", "refund", "checks"],
+/// The members of one question; one that is the whole body may bring many instead.
+const fn known(form: Form, is_body: bool) -> &'static [&'static str] {
+    match form {
+        Form::Check if is_body => &["domain", "descriptors", "cost", "refund", "checks"],
         Form::Check => &["domain", "descriptors", "cost", "refund"],
-        Form::Peek if place.is_empty() => &["domain", "descriptors", "cost", "checks"],
+        Form::Peek if is_body => &["domain", "descriptors", "cost", "checks"],
         Form::Peek => &["domain", "descriptors", "cost"],
         Form::Reset => &["domain", "descriptors"],
-    };
+    }
+}
+
+fn question<'a>(
+    place: Place<'_>,
+    members: &'a Members<'a>,
+    form: Form,
+    known: &[&str],
+) -> Result<Question<'a>, String> {
     only(members, place, known)?;
     let domain = match member(members, "domain") {
         Some(Json::Text(name)) if !name.is_empty() => name,
@@ -126,11 +141,14 @@ fn question<'a>(place: &str, members: &'a Members<'a>, form: Form) -> Result<Que
         domain,
         verb,
         entries: descriptors(place, member(members, "descriptors"))?,
-        costs: costs(&format!("{place}cost"), member(members, "cost"))?,
+        costs: costs(&format_args!("{place}cost"), member(members, "cost"))?,
     })
 }
 
-fn descriptors<'a>(place: &str, list: Option<&'a Json<'a>>) -> Result<Vec<Entries<'a>>, String> {
+fn descriptors<'a>(
+    place: Place<'_>,
+    list: Option<&'a Json<'a>>,
+) -> Result<SmallVec<[Entries<'a>; 1]>, String> {
     let example = r#"send a list of objects, such as [{"tenant": "acme"}]"#;
     let list = match list {
         Some(Json::List(list)) if list.is_empty() => {
@@ -145,44 +163,47 @@ fn descriptors<'a>(place: &str, list: Option<&'a Json<'a>>) -> Result<Vec<Entrie
         None => return Err(format!("{place}descriptors: is missing; {example}")),
     };
     let read = |(at, descriptor): (usize, &'a Json<'a>)| {
-        let place = format!("{place}descriptors[{at}]");
-        object(&place, descriptor)?.iter().map(|(key, value)| entry(&place, key, value)).collect()
+        let members = object(&format_args!("{place}descriptors[{at}]"), descriptor)?;
+        let read = |(key, value): &'a (Cow<'a, str>, Json<'a>)| {
+            entry(&format_args!("{place}descriptors[{at}].{key}"), key, value)
+        };
+        members.iter().map(read).collect()
     };
     list.iter().enumerate().map(read).collect()
 }
 
 fn entry<'a>(
-    place: &str,
+    place: Place<'_>,
     key: &'a str,
     value: &'a Json<'a>,
 ) -> Result<(&'a [u8], &'a [u8]), String> {
     match value {
         Json::Text(text) => Ok((key.as_bytes(), text.as_bytes())),
         Json::Whole(number) => {
-            Err(format!("{place}.{key}: must be a text as written; send \"{number}\""))
+            Err(format!("{place}: must be a text as written; send \"{number}\""))
         }
-        other => Err(format!("{place}.{key}: must be a text as written; got {other}")),
+        other => Err(format!("{place}: must be a text as written; got {other}")),
     }
 }
 
-fn costs<'a>(place: &str, cost: Option<&'a Json<'a>>) -> Result<Vec<(&'a [u8], u64)>, String> {
+fn costs<'a>(place: Place<'_>, cost: Option<&'a Json<'a>>) -> Result<Costs<'a>, String> {
     match cost {
-        None => Ok(vec![(b"requests", 1)]),
+        None => Ok(smallvec![(REQUESTS, 1)]),
         Some(Json::Object(kinds)) if kinds.is_empty() => {
             Err(format!(r#"{place}: is empty; send a number, or {{"requests": 1, "tokens": 900}}"#))
         }
         Some(Json::Object(kinds)) => {
             let kind = |(kind, cost): &'a (Cow<'a, str>, Json<'a>)| {
-                Ok((kind.as_bytes(), units(&format!("{place}.{kind}"), cost)?))
+                Ok((kind.as_bytes(), units(&format_args!("{place}.{kind}"), cost)?))
             };
             kinds.iter().map(kind).collect()
         }
-        Some(number) => Ok(vec![(b"requests", units(place, number)?)]),
+        Some(number) => Ok(smallvec![(REQUESTS, units(place, number)?)]),
     }
 }
 
 /// A cost of one kind; above what any limit holds it only needs to be denied.
-fn units(place: &str, cost: &Json<'_>) -> Result<u64, String> {
+fn units(place: Place<'_>, cost: &Json<'_>) -> Result<u64, String> {
     let wrong = match cost {
         Json::Whole(units) => return Ok((*units).min(MAX + 1)),
         Json::Negative(_) => "must not be negative; to give units back send \"refund\": true",
@@ -193,7 +214,7 @@ fn units(place: &str, cost: &Json<'_>) -> Result<u64, String> {
     Err(format!("{place}: {wrong}; got {cost}"))
 }
 
-fn object<'a>(place: &str, json: &'a Json<'a>) -> Result<&'a Members<'a>, String> {
+fn object<'a>(place: Place<'_>, json: &'a Json<'a>) -> Result<&'a Members<'a>, String> {
     match json {
         Json::Object(members) => Ok(members),
         other => Err(format!("{place}: must be an object; got {other}")),
@@ -204,7 +225,7 @@ fn member<'a>(members: &'a Members<'a>, name: &str) -> Option<&'a Json<'a>> {
     members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
 }
 
-fn only(members: &Members<'_>, place: &str, known: &[&str]) -> Result<(), String> {
+fn only(members: &Members<'_>, place: Place<'_>, known: &[&str]) -> Result<(), String> {
     match members.iter().find(|(member, _)| !known.contains(&&**member)) {
         None => Ok(()),
         Some((member, _)) => {

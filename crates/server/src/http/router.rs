@@ -9,6 +9,7 @@ use hyper::{Method, Request, StatusCode};
 use super::answer::{Answered, error};
 use super::check::enter;
 use super::connection::HttpDoor;
+use super::question::Form;
 use super::suggest::nearest;
 use super::{check, decisions, forward_auth, metrics, openapi, probes, reset};
 use crate::traces::{Asked, Ended, Span};
@@ -73,12 +74,14 @@ async fn answer(
         {
             wrong_method("GET, HEAD")
         }
-        Route::Check => check::check(door, request, span).await,
-        Route::Peek => check::peek(door, request, span).await,
-        Route::Reset => reset::reset(door, request).await,
-        Route::ForwardAuth => forward_auth::answer(door, peer, request, span).await,
+        Route::Check => check::decide(door, request, Form::Check, span).await,
+        Route::Peek => check::decide(door, request, Form::Peek, span).await,
+        // Boxed, so that the state of a request under way is as large as a check needs it, not as
+        // the largest of all.
+        Route::Reset => Box::pin(reset::reset(door, request)).await,
+        Route::ForwardAuth => Box::pin(forward_auth::answer(door, peer, request, span)).await,
         Route::OpenApi => openapi::document(),
-        Route::Explain => decisions::explain(door, request).await,
+        Route::Explain => Box::pin(decisions::explain(door, request)).await,
         Route::Decision => decisions::decision(door, &request),
         Route::Health => probes::health(),
         Route::Ready => probes::ready(door.node.node()),

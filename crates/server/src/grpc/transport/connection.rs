@@ -17,6 +17,7 @@ use super::lifecycle::{Due, Lifecycle};
 use super::server::Server;
 use super::service::Service;
 use super::stats::count;
+use crate::drain::Place;
 
 /// Requests taken before the first of them is answered. Each turn of the library's `accept`
 /// flushes, so answering one by one would cost a system call each; the answers of this many fit
@@ -29,43 +30,60 @@ pub(super) const TOGETHER: usize = 8;
 pub(super) type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// Serves a connection to its end.
-pub(super) async fn serve<S, I>(server: Rc<Server<S>>, io: I)
+pub(super) fn serve<S, I>(server: Rc<Server<S>>, io: I) -> impl Future<Output = ()>
 where
     S: Service,
     I: AsyncRead + AsyncWrite + Unpin,
 {
     let activity = Rc::new(Activity::new(Instant::now()));
-    let handshake = server.settings.builder().handshake(Watched::new(io, Rc::clone(&activity)));
-    let shaken = tokio::select! {
-        shaken = timeout(server.settings.handshake_timeout, handshake) => shaken,
-        () = server.drain.clone().started() => return,
-    };
-    let Ok(Ok(mut connection)) = shaken else {
-        count(&server.stats.failed_handshakes);
-        return;
-    };
-    count(&server.stats.opened);
-    let now = Instant::now();
-    let mut open = Open {
-        lifecycle: Lifecycle::new(&server.settings, now),
-        timer: Box::pin(sleep_until(now)),
-        drain: Some(Box::pin(server.drain.clone().started())),
-        pings: connection.ping_pong(),
-        server,
-        activity,
-    };
-    poll_fn(|cx| open.poll(&mut connection, cx)).await;
-    count(&open.server.stats.closed);
+    // Boxed, so that its state is gone while the connection lives.
+    let shaken = Box::pin(shake(Rc::clone(&server), Watched::new(io, Rc::clone(&activity))));
+    async move {
+        let Some(mut connection) = shaken.await else { return };
+        count(&server.stats.opened);
+        let now = Instant::now();
+        let mut open = Open {
+            lifecycle: Lifecycle::new(&server.settings, now),
+            timer: Box::pin(sleep_until(now)),
+            drain: None,
+            is_draining: false,
+            pings: None,
+            server,
+            activity,
+        };
+        poll_fn(|cx| open.poll(&mut connection, cx)).await;
+        count(&open.server.stats.closed);
+    }
 }
 
-/// The state beside the library's connection.
+/// Exchanges prefaces. None: the peer was too slow or wrong, or the server stops.
+async fn shake<S, I>(server: Rc<Server<S>>, io: I) -> Option<Connection<I, Bytes>>
+where
+    S: Service,
+    I: AsyncRead + AsyncWrite + Unpin,
+{
+    let handshake = server.settings.builder().handshake(io);
+    let shaken = tokio::select! {
+        shaken = timeout(server.settings.handshake_timeout, handshake) => shaken,
+        () = server.drain.clone().started() => return None,
+    };
+    let Ok(Ok(connection)) = shaken else {
+        count(&server.stats.failed_handshakes);
+        return None;
+    };
+    Some(connection)
+}
+
+/// The state beside the library's connection: small, for many connections are silent.
 struct Open<S> {
     server: Rc<Server<S>>,
     activity: Rc<Activity>,
     lifecycle: Lifecycle,
     timer: Pin<Box<Sleep>>,
-    /// None once the signal was seen.
-    drain: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    /// None until the connection is first polled.
+    drain: Option<Place>,
+    is_draining: bool,
+    /// None until the first is due.
     pings: Option<PingPong>,
 }
 
@@ -95,22 +113,24 @@ impl<S: Service> Open<S> {
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
-        if let Some(drain) = &mut self.drain
-            && drain.as_mut().poll(cx).is_ready()
-        {
+        let draining = &self.server.draining;
+        self.drain.get_or_insert_with(|| draining.enter(cx.waker().clone()));
+        if draining.is_started() && !self.is_draining {
             let now = Instant::now();
-            self.drain = None;
-            self.lifecycle.drain(now);
+            self.is_draining = true;
+            self.lifecycle.drain(now, &self.server.settings);
             self.timer.as_mut().reset(now);
             leave(connection, cx);
         }
         while self.timer.as_mut().poll(cx).is_ready() {
             let blocked_since = self.activity.blocked_since.get();
+            let last_read = self.activity.last_read.get();
+            let settings = &self.server.settings;
             let (due, next) =
-                self.lifecycle.step(Instant::now(), self.activity.last_read.get(), blocked_since);
+                self.lifecycle.step(settings, Instant::now(), last_read, blocked_since);
             match due {
                 Due::Nothing => {}
-                Due::Ping => self.ping(cx),
+                Due::Ping => self.ping(connection, cx),
                 Due::Leave => leave(connection, cx),
                 Due::Unresponsive => {
                     count(&self.server.stats.unresponsive);
@@ -123,7 +143,15 @@ impl<S: Service> Open<S> {
         false
     }
 
-    fn ping(&mut self, cx: &mut Context<'_>) {
+    fn ping<I>(&mut self, connection: &mut Connection<I, Bytes>, cx: &mut Context<'_>)
+    where
+        I: AsyncRead + AsyncWrite + Unpin,
+    {
+        if self.pings.is_none() {
+            self.pings = connection.ping_pong();
+            // The library looks for PINGs from its next turn on.
+            cx.waker().wake_by_ref();
+        }
         if let Some(pings) = &mut self.pings {
             // An earlier PING's answer must be taken before the next one may be sent.
             let _ = pings.poll_pong(cx);

@@ -21,13 +21,10 @@ pub(super) enum Due {
     Expired,
 }
 
-/// The clockwork of one connection; takes the time from its caller.
+/// The clockwork of one connection; takes the time and the limits from its caller.
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "times, all of them")]
 pub(super) struct Lifecycle {
-    idle: Duration,
-    timeout: Duration,
-    age_grace: Duration,
-    drain_limit: Duration,
     leaves_at: Instant,
     ends_at: Option<Instant>,
     pinged_at: Option<Instant>,
@@ -36,10 +33,6 @@ pub(super) struct Lifecycle {
 impl Lifecycle {
     pub(super) fn new(settings: &Settings, now: Instant) -> Self {
         Self {
-            idle: settings.keepalive_idle,
-            timeout: settings.keepalive_timeout,
-            age_grace: settings.age_grace,
-            drain_limit: settings.drain_limit,
             leaves_at: now + spread(settings.max_age, RandomState::new().hash_one(0)),
             ends_at: None,
             pinged_at: None,
@@ -47,14 +40,15 @@ impl Lifecycle {
     }
 
     /// The server stops: what is open may finish until the limit.
-    pub(super) fn drain(&mut self, now: Instant) {
-        let end = now + self.drain_limit;
+    pub(super) fn drain(&mut self, now: Instant, settings: &Settings) {
+        let end = now + settings.drain_limit;
         self.ends_at = Some(self.ends_at.map_or(end, |earlier| earlier.min(end)));
     }
 
     /// What is due, and when to ask again.
     pub(super) fn step(
         &mut self,
+        settings: &Settings,
         now: Instant,
         last_read: Instant,
         blocked_since: Option<Instant>,
@@ -62,33 +56,36 @@ impl Lifecycle {
         if self.ends_at.is_some_and(|end| now >= end) {
             return (Due::Expired, now);
         }
-        if blocked_since.is_some_and(|since| now >= since + self.timeout) {
+        if blocked_since.is_some_and(|since| now >= since + settings.keepalive_timeout) {
             return (Due::Unresponsive, now);
         }
         if self.ends_at.is_none() && now >= self.leaves_at {
-            self.ends_at = Some(now + self.age_grace);
-            return (Due::Leave, self.next(now, last_read));
+            self.ends_at = Some(now + settings.age_grace);
+            return (Due::Leave, self.next(settings, now, last_read));
         }
         match self.pinged_at {
             Some(pinged) if last_read >= pinged => self.pinged_at = None,
-            Some(pinged) if now >= pinged + self.timeout => return (Due::Unresponsive, now),
-            None if now >= last_read + self.idle => {
+            Some(pinged) if now >= pinged + settings.keepalive_timeout => {
+                return (Due::Unresponsive, now);
+            }
+            None if now >= last_read + settings.keepalive_idle => {
                 self.pinged_at = Some(now);
-                return (Due::Ping, self.next(now, last_read));
+                return (Due::Ping, self.next(settings, now, last_read));
             }
             Some(_) | None => {}
         }
-        (Due::Nothing, self.next(now, last_read))
+        (Due::Nothing, self.next(settings, now, last_read))
     }
 
     /// The earliest time at which something may be due. A socket may block at any time, so never
     /// further away than the time that it may stay so.
-    fn next(&self, now: Instant, last_read: Instant) -> Instant {
+    fn next(&self, settings: &Settings, now: Instant, last_read: Instant) -> Instant {
+        let timeout = settings.keepalive_timeout;
         let alive = match self.pinged_at {
-            Some(pinged) => pinged + self.timeout,
-            None => last_read + self.idle,
+            Some(pinged) => pinged + timeout,
+            None => last_read + settings.keepalive_idle,
         };
-        alive.min(self.ends_at.unwrap_or(self.leaves_at)).min(now + self.timeout)
+        alive.min(self.ends_at.unwrap_or(self.leaves_at)).min(now + timeout)
     }
 }
 
@@ -104,8 +101,23 @@ mod tests {
 
     const S: Duration = Duration::from_secs(1);
 
-    fn lifecycle(now: Instant) -> Lifecycle {
-        Lifecycle::new(&Settings::default(), now)
+    /// A connection under the limits that ship.
+    struct Life(Lifecycle, Settings);
+
+    impl Life {
+        fn step(
+            &mut self,
+            now: Instant,
+            last_read: Instant,
+            blocked_since: Option<Instant>,
+        ) -> (Due, Instant) {
+            self.0.step(&self.1, now, last_read, blocked_since)
+        }
+    }
+
+    fn lifecycle(now: Instant) -> Life {
+        let settings = Settings::default();
+        Life(Lifecycle::new(&settings, now), settings)
     }
 
     #[test]
@@ -152,7 +164,7 @@ mod tests {
     fn drain_ends_at_its_limit() {
         let start = Instant::now();
         let mut life = lifecycle(start);
-        life.drain(start);
+        life.0.drain(start, &life.1);
         let (due, next) = life.step(start, start, None);
         assert_eq!((due, next), (Due::Nothing, start + S * 8));
         assert_eq!(life.step(start + S * 8, start, None).0, Due::Expired);
