@@ -123,9 +123,11 @@ impl Server {
         let limits = workers::Options {
             workers: options.workers,
             max_connections: options.max_connections,
+            stats: Arc::default(),
             drain_limit: options.drain_limit,
         };
-        let doors = Doors::new(Arc::clone(&node), options, certificates.clone(), drain.clone());
+        let (node_of_doors, stats) = (Arc::clone(&node), Arc::clone(&limits.stats));
+        let doors = Doors::new(node_of_doors, options, certificates.clone(), drain.clone(), stats);
         let workers = Workers::start(&limits, vec![http, grpc], &drain, move |_| doors.open())?;
         Ok(Self {
             node,
@@ -190,6 +192,7 @@ impl Doors {
         options: &ServerOptions,
         certificates: Option<Arc<Certificates>>,
         drain: Drain,
+        opening_stats: Arc<OpeningStats>,
     ) -> Self {
         let admin = AdminToken::new(options.admin_token.as_deref());
         let settings = transport::Settings {
@@ -197,7 +200,6 @@ impl Doors {
             drain_limit: options.drain_limit.mul_f32(0.9),
             ..transport::Settings::default()
         };
-        let opening_stats = Arc::default();
         let opening = Opening::new(
             certificates.clone(),
             options.opening_limit,

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::drain::Drain;
-use crate::listen::{Accepted, Listener, Listening, Socket};
+use crate::listen::{Accepted, Listener, Listening, OpeningStats, Socket};
 
 /// Serves one socket on a worker's thread, inside a runtime that has `spawn_local`.
 pub type Serve = Box<dyn Fn(Socket) -> Pin<Box<dyn Future<Output = ()>>>>;
@@ -25,13 +25,16 @@ pub struct Options {
     pub workers: usize,
     /// Sockets open at once, over all listeners; one above is closed at once.
     pub max_connections: usize,
+    /// Where those above are counted.
+    pub stats: Arc<OpeningStats>,
     /// After the drain signal: how long connections may finish before they are cut.
     pub drain_limit: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { workers: 1, max_connections: 10_000, drain_limit: Duration::from_secs(9) }
+        let drain_limit = Duration::from_secs(9);
+        Self { workers: 1, max_connections: 10_000, stats: Arc::default(), drain_limit }
     }
 }
 
@@ -51,23 +54,31 @@ struct Handed {
     place: Place,
 }
 
+/// The places under the cap.
+struct Places {
+    open: AtomicUsize,
+    most: usize,
+    stats: Arc<OpeningStats>,
+}
+
 /// One socket's place under the cap, given back when dropped.
-struct Place(Arc<AtomicUsize>);
+struct Place(Arc<Places>);
 
 impl Place {
     /// The count orders nothing else, and only the acceptor adds to it: `Relaxed`.
-    fn take(open: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
-        if open.load(Ordering::Relaxed) >= most {
+    fn take(places: &Arc<Places>) -> Option<Self> {
+        if places.open.load(Ordering::Relaxed) >= places.most {
+            places.stats.full.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        open.fetch_add(1, Ordering::Relaxed);
-        Some(Self(Arc::clone(open)))
+        places.open.fetch_add(1, Ordering::Relaxed);
+        Some(Self(Arc::clone(places)))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -102,9 +113,10 @@ impl Workers {
                 runtime.block_on(async { work(doors(index), handed, drain, limit).await });
             })?);
         }
-        let (drain, most) = (drain.clone(), options.max_connections);
+        let (drain, stats) = (drain.clone(), Arc::clone(&options.stats));
+        let places = Places { open: AtomicUsize::new(0), most: options.max_connections, stats };
         threads.push(spawn("tidegate-accept".to_owned(), move |runtime| {
-            runtime.block_on(accept_all(listeners, queues, most, drain));
+            runtime.block_on(accept_all(listeners, queues, places, drain));
         })?);
         Ok(Self(threads))
     }
@@ -171,16 +183,16 @@ async fn work(
 async fn accept_all(
     listeners: Vec<Listener>,
     queues: Vec<mpsc::UnboundedSender<Handed>>,
-    most: usize,
+    places: Places,
     drain: Drain,
 ) {
-    let open = Arc::new(AtomicUsize::new(0));
+    let places = Arc::new(places);
     let mut accepting = JoinSet::new();
     for (index, listener) in listeners.into_iter().enumerate() {
-        let (queues, open) = (queues.clone(), Arc::clone(&open));
+        let (queues, places) = (queues.clone(), Arc::clone(&places));
         accepting.spawn_local(async move {
             if let Ok(listener) = listener.listen() {
-                accept(index, &listener, &queues, &open, most).await;
+                accept(index, &listener, &queues, &places).await;
             }
         });
     }
@@ -192,8 +204,7 @@ async fn accept(
     index: usize,
     listener: &Listening,
     queues: &[mpsc::UnboundedSender<Handed>],
-    open: &Arc<AtomicUsize>,
-    most: usize,
+    places: &Arc<Places>,
 ) {
     for queue in queues.iter().cycle() {
         let socket = loop {
@@ -203,7 +214,7 @@ async fn accept(
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         };
-        let Some(place) = Place::take(open, most) else { continue };
+        let Some(place) = Place::take(places) else { continue };
         let _ = queue.send(Handed { listener: index, socket, place });
     }
 }

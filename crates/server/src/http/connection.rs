@@ -79,7 +79,7 @@ impl HttpDoor {
         let _open = Open(Arc::clone(&self.stats));
         let peer = socket.peer();
         let (door, phase) = (Rc::clone(&self), Phase::new());
-        let socket = Watched::new(socket, phase.clone());
+        let (socket, seen) = (Watched::new(socket, phase.clone()), phase.clone());
         let service = service_fn(move |request| {
             let (door, phase) = (Rc::clone(&door), phase.clone());
             async move {
@@ -96,10 +96,9 @@ impl HttpDoor {
             .serve_connection(TokioIo::new(socket), service);
         let mut connection = pin!(connection);
         let (mut place, mut is_draining) = (None, false);
-        poll_fn(|cx| {
-            // How a connection ended concerns its peer alone.
-            if connection.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(());
+        let ended = poll_fn(|cx| {
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(ended);
             }
             place.get_or_insert_with(|| self.draining.enter(cx.waker().clone()));
             if is_draining || !self.draining.is_started() {
@@ -107,9 +106,15 @@ impl HttpDoor {
             }
             is_draining = true;
             connection.as_mut().graceful_shutdown();
-            connection.as_mut().poll(cx).map(|_| ())
+            connection.as_mut().poll(cx)
         })
         .await;
+        // How a connection ended concerns its peer alone; how many ended so, everybody.
+        if seen.is_unread() {
+            self.opening_stats.unread.fetch_add(1, Ordering::Relaxed);
+        } else if ended.is_err_and(|error| error.is_parse()) {
+            self.opening_stats.malformed.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// A panic costs one request, not the connection.

@@ -1,4 +1,5 @@
-//! How long a peer may be silent: long between two requests, not within the head of one.
+//! How long a peer may be silent: long between two requests, not within the head of one. And how
+//! long it may leave an answer unread: a place that it holds is nobody else's.
 
 use std::cell::Cell;
 use std::io;
@@ -15,6 +16,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// For the silence between two requests.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a peer may read nothing of what it is sent.
+pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A small answer's head and body leave as one piece: to copy them costs less than the system
 /// call that takes several.
@@ -32,6 +35,8 @@ enum WaitsFor {
     Head(Option<Instant>),
     Byte(Option<Instant>),
     Nothing,
+    /// It took nothing of an answer for too long, and is waited for no more.
+    Nobody,
 }
 
 impl Phase {
@@ -48,6 +53,11 @@ impl Phase {
     /// It is answered; the next may come.
     pub fn is_idle(&self) {
         self.0.set(WaitsFor::Byte(None));
+    }
+
+    /// Whether the connection ended because its peer did not read.
+    pub fn is_unread(&self) -> bool {
+        matches!(self.0.get(), WaitsFor::Nobody)
     }
 
     fn sees_bytes(&self) {
@@ -70,7 +80,7 @@ impl Phase {
                 self.0.set(WaitsFor::Byte(Some(deadline)));
                 Some(deadline)
             }
-            WaitsFor::Nothing => None,
+            WaitsFor::Nothing | WaitsFor::Nobody => None,
         }
     }
 }
@@ -80,6 +90,7 @@ impl Phase {
 pub struct Watched<S> {
     socket: S,
     phase: Phase,
+    unread_until: Option<Instant>,
     // One timer for the connection's life: it is set anew only where it would ring too late, or
     // where it rang too early, so that a busy connection does not touch it.
     timer: Pin<Box<Sleep>>,
@@ -89,11 +100,11 @@ impl<S> Watched<S> {
     /// Watches a socket.
     pub fn new(socket: S, phase: Phase) -> Self {
         let first = phase.deadline().unwrap_or_else(Instant::now);
-        Self { socket, phase, timer: Box::pin(sleep_until(first)) }
+        Self { socket, phase, unread_until: None, timer: Box::pin(sleep_until(first)) }
     }
 
-    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(deadline) = self.phase.deadline() else { return false };
+    fn is_over(&mut self, deadline: Option<Instant>, cx: &mut Context<'_>) -> bool {
+        let Some(deadline) = deadline else { return false };
         if self.timer.deadline() > deadline {
             self.timer.as_mut().reset(deadline);
         }
@@ -104,6 +115,26 @@ impl<S> Watched<S> {
             self.timer.as_mut().reset(deadline);
         }
         false
+    }
+}
+
+impl<S: Unpin> Watched<S> {
+    /// Looks at how far a write came; an error once the peer took nothing for too long.
+    fn written<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.unread_until = None;
+            return written;
+        }
+        let deadline = *self.unread_until.get_or_insert_with(|| Instant::now() + UNREAD_TIMEOUT);
+        if self.is_over(Some(deadline), cx) {
+            self.phase.0.set(WaitsFor::Nobody);
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        written
     }
 }
 
@@ -118,8 +149,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         if buffer.filled().len() > before {
             self.phase.sees_bytes();
         }
-        if read.is_pending() && self.is_over(cx) {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        if read.is_pending() {
+            let deadline = self.phase.deadline().into_iter().chain(self.unread_until).min();
+            if self.is_over(deadline, cx) {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
         }
         read
     }
@@ -131,7 +165,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.socket).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.socket).poll_write(cx, bytes);
+        self.written(written, cx)
     }
 
     fn poll_write_vectored(
@@ -141,13 +176,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     ) -> Poll<io::Result<usize>> {
         let length: usize = slices.iter().map(|slice| slice.len()).sum();
         if length > MOST_JOINED {
-            return Pin::new(&mut self.socket).poll_write_vectored(cx, slices);
+            let written = Pin::new(&mut self.socket).poll_write_vectored(cx, slices);
+            return self.written(written, cx);
         }
         let mut joined: SmallVec<[u8; MOST_JOINED]> = SmallVec::new();
         for slice in slices {
             joined.extend_from_slice(slice);
         }
-        Pin::new(&mut self.socket).poll_write(cx, &joined)
+        let written = Pin::new(&mut self.socket).poll_write(cx, &joined);
+        self.written(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -155,11 +192,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(cx)
+        let flushed = Pin::new(&mut self.socket).poll_flush(cx);
+        self.written(flushed, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(cx)
+        let shut = Pin::new(&mut self.socket).poll_shutdown(cx);
+        self.written(shut, cx)
     }
 }
 
@@ -195,6 +234,30 @@ mod tests {
         peer.write_u8(b'G').await.unwrap();
         assert_eq!(silence(&mut watched).await, (0, false));
         assert_eq!(silence(&mut watched).await, (5, true));
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_is_not_read_is_written_for_20_seconds_and_no_longer() {
+        pause();
+        let (mut peer, socket) = duplex(64);
+        let phase = Phase::new();
+        let mut watched = Watched::new(socket, phase.clone());
+        phase.answers();
+        let began = Instant::now();
+        let seconds = || began.elapsed().as_secs();
+        watched.write_all(&[0; 64]).await.unwrap();
+        let unread = watched.write_all(&[0; 64]).await.unwrap_err();
+        assert_eq!((unread.kind(), seconds()), (io::ErrorKind::TimedOut, 20));
+        assert!(phase.is_unread());
+        peer.read_exact(&mut [0; 64]).await.unwrap();
+        watched.write_all(&[0; 64]).await.unwrap();
+        phase.is_idle();
+        let unread = watched.write_all(&[0; 64]).await.unwrap_err();
+        assert_eq!(
+            (unread.kind(), seconds()),
+            (io::ErrorKind::TimedOut, 40),
+            "its time began anew"
+        );
     }
 
     #[tokio::test(flavor = "current_thread")]

@@ -98,9 +98,18 @@ fn doors(page: &mut Page, door: &HttpDoor) {
     metrics.times(Timed::Grpc).write(page, name, &[("door", "grpc")]);
     metrics.times(Timed::Http).write(page, name, &[("door", "http")]);
     let name = "tidegate_connections_failed_total";
-    page.metric(name, Kind::Counter, "Connections that ended before their first request.");
+    page.metric(name, Kind::Counter, "Connections that were turned away or cut.");
     page.sample(name, &[("reason", "tls")], get(&door.opening_stats.failed_tls));
-    page.sample(name, &[("reason", "silent")], get(&door.opening_stats.silent));
+    let opening = &door.opening_stats;
+    let malformed = get(&opening.malformed) + get(&grpc.malformed) + get(&grpc.failed_handshakes);
+    for (reason, total) in [
+        ("silent", get(&opening.silent)),
+        ("full", get(&opening.full)),
+        ("malformed", malformed),
+        ("unresponsive", get(&opening.unread) + get(&grpc.unresponsive)),
+    ] {
+        page.sample(name, &[("reason", reason)], total);
+    }
     let help = "Certificate files that were refused; the ones in force stayed.";
     let refused = door.certificates.as_ref().map_or(0, |certificates| certificates.failed());
     page.single("tidegate_tls_reload_failures_total", Kind::Counter, help, refused);

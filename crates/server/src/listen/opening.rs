@@ -26,13 +26,19 @@ pub enum Protocol {
     Http1,
 }
 
-/// Connections that never came to a request. Totals that order nothing else: `Relaxed`.
+/// Connections that were turned away or cut. Totals that order nothing else: `Relaxed`.
 #[derive(Debug, Default)]
 pub struct OpeningStats {
     /// Their TLS handshake failed or took too long.
     pub failed_tls: AtomicU64,
     /// They sent nothing, or half a preface, in time.
     pub silent: AtomicU64,
+    /// They came above the cap on connections.
+    pub full: AtomicU64,
+    /// They sent what is no HTTP/1.1.
+    pub malformed: AtomicU64,
+    /// They read nothing of an answer over HTTP/1.1.
+    pub unread: AtomicU64,
 }
 
 /// How connections are opened, the same at every door.

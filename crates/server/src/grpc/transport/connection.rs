@@ -16,7 +16,7 @@ use super::io::{Activity, Watched};
 use super::lifecycle::{Due, Lifecycle};
 use super::server::Server;
 use super::service::Service;
-use super::stats::count;
+use super::stats::{Stats, count};
 use crate::drain::Place;
 
 /// Requests taken before the first of them is answered. Each turn of the library's `accept`
@@ -94,7 +94,7 @@ impl<S: Service> Open<S> {
     {
         let mut batch = self.server.batch.take();
         let is_over = loop {
-            let ended = accept(connection, &mut batch, cx);
+            let ended = accept(connection, &mut batch, &self.server.stats, cx);
             if batch.is_empty() {
                 break ended || self.tend(connection, cx);
             }
@@ -164,6 +164,7 @@ impl<S: Service> Open<S> {
 fn accept<I>(
     connection: &mut Connection<I, Bytes>,
     batch: &mut Vec<Accepted>,
+    stats: &Stats,
     cx: &mut Context<'_>,
 ) -> bool
 where
@@ -172,7 +173,13 @@ where
     while batch.len() < BATCH {
         match connection.poll_accept(cx) {
             Poll::Ready(Some(Ok(accepted))) => batch.push(accepted),
-            Poll::Ready(Some(Err(_)) | None) => return true,
+            Poll::Ready(Some(Err(error))) => {
+                if error.is_library() {
+                    count(&stats.malformed);
+                }
+                return true;
+            }
+            Poll::Ready(None) => return true,
             Poll::Pending => return false,
         }
     }

@@ -13,6 +13,8 @@ pub struct Stats {
     pub failed_handshakes: AtomicU64,
     /// Connections closed because the peer was silent or did not read.
     pub unresponsive: AtomicU64,
+    /// Connections ended for what the peer sent: broken frames, or too many of one kind.
+    pub malformed: AtomicU64,
     /// Requests answered by the transport itself: malformed, unknown, too long, too late.
     pub refused: AtomicU64,
     /// Requests that the client took back before their answer.
