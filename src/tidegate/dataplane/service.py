@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidegate import _native
 from tidegate.dataplane.feed import Failed, Loaded, PolicyFeed
+from tidegate.dataplane.files import connections_that_fit
 from tidegate.dataplane.journal import journal_in
 from tidegate.dataplane.log import Log
 from tidegate.dataplane.traces import traces_to
@@ -112,7 +113,7 @@ class Service:
             prefix=f"{settings.prefix}:",
             deadline_us=settings.store_timeout_us,
             headers=settings.headers,
-            max_connections=settings.max_connections,
+            max_connections=self._connections(),
             drain_notice_us=settings.drain_notice_us,
             denials_kept=settings.denials_kept,
             metrics=settings.metrics == "on",
@@ -129,6 +130,17 @@ class Service:
             door_token=settings.door_token,
             forward_auth=read_doors(settings.forward_auth) if settings.forward_auth else None,
         )
+
+    def _connections(self) -> int:
+        wanted = self._settings.max_connections
+        fits = connections_that_fit(wanted, self._settings.workers)
+        if fits < wanted:
+            self._log.warning(
+                "fewer connections fit, the system allows too few open files; raise `ulimit -n`",
+                connections=fits,
+                max_connections=wanted,
+            )
+        return fits
 
     def _serve(self, server: _native.Server) -> None:
         try:
