@@ -39,7 +39,7 @@ def check(domain: str, **descriptor: str) -> dict[str, object]:
     return {"domain": domain, "descriptors": [descriptor]}
 
 
-def test_series_do_not_grow_with_identities_domains_and_paths() -> None:
+def test_b86_series_do_not_grow_with_identities_domains_and_paths() -> None:
     with Native(POLICY) as node:
         ask(node, [check("shop", tenant="a")] * 6 + [check("who", tenant="a")])
         node.post("/v1/nowhere", {})

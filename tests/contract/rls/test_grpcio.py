@@ -54,7 +54,7 @@ def acme(**more: int | bool) -> list[Descriptor]:
     return [Descriptor([("tenant", "acme")], hits=hits, is_negative=is_negative)]
 
 
-def test_answers_count_down_to_zero_and_then_deny(node: Native) -> None:
+def test_answers_count_down_to_zero_and_then_deny_b53(node: Native) -> None:
     with grpc.insecure_channel(node.server.grpc_address) as channel:
         call = call_on(channel)
         answers = [answer(call(request(acme()), timeout=5)) for _ in range(110)]
@@ -64,7 +64,7 @@ def test_answers_count_down_to_zero_and_then_deny(node: Native) -> None:
     assert all(it.headers["content-type"] == "application/problem+json" for it in answers[100:])
 
 
-def test_in_parallel_every_remaining_value_is_told_once(node: Native) -> None:
+def test_in_parallel_every_remaining_value_is_told_once_b53(node: Native) -> None:
     with grpc.insecure_channel(node.server.grpc_address) as channel:
         call, message = call_on(channel), request(acme())
         with ThreadPoolExecutor(8) as pool:
@@ -75,7 +75,7 @@ def test_in_parallel_every_remaining_value_is_told_once(node: Native) -> None:
     assert {it.statuses[0].remaining for it in answers if it.code == 2} == {0}
 
 
-def test_refund_and_lowered_limit_keep_remaining_within_bounds(node: Native) -> None:
+def test_refund_and_lowered_limit_keep_remaining_within_bounds_b53(node: Native) -> None:
     admin = (("authorization", f"Bearer {TOKEN}"),)
     with grpc.insecure_channel(node.server.grpc_address) as channel:
         call = call_on(channel)

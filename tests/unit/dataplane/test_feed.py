@@ -201,10 +201,10 @@ def test_the_swap_of_a_config_map_is_one_event(mounted: Path) -> None:
     assert [n_of(event) for event in settled(feed)] == [101]
 
 
-def test_ten_swaps_in_a_second_end_at_the_last_and_read_none_twice(
+def test_b71_ten_swaps_in_a_second_end_at_the_last_and_read_none_twice(
     mounted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Report B71: swaps were missed, or read twice by way of `..data`."""
+    """Elsewhere swaps were missed, or read twice by way of `..data`."""
     compiled: list[bytes] = []
 
     def recording(data: bytes, name: str) -> object:

@@ -54,7 +54,7 @@ fn without_a_token_nobody_may() {
 }
 
 #[test]
-fn refund_gives_back_and_never_more_than_was_taken() {
+fn b46_refund_gives_back_and_never_more_than_was_taken() {
     let running = start(&[with(limit("search", 1), json!({"numbers": numbers(10, 60, 10)}))]);
     let http = running.http();
     let whom = json!({"domain": "shop", "descriptors": [{"tenant": "acme"}]});

@@ -45,7 +45,7 @@ fn passed<'a>(running: &Running, hops: impl IntoIterator<Item = &'a str>) -> usi
 }
 
 #[test]
-fn passes_empty_and_denies_with_all_that_a_client_needs() {
+fn b56_passes_empty_and_denies_with_all_that_a_client_needs() {
     let running = start(1, json!({}));
     let headers = [("x-original-uri", "/a"), ("x-forwarded-for", "203.0.113.7")];
     let passed = ask(&running, &headers);
@@ -79,7 +79,7 @@ fn any_method_and_any_suffix_ask() {
 }
 
 #[test]
-fn rightmost_hop_that_is_not_trusted_is_the_client() {
+fn b67_rightmost_hop_that_is_not_trusted_is_the_client() {
     let running = start(10, json!({}));
     let forged: Vec<_> = (0..20).map(|at| format!("1.2.3.{at}, 203.0.113.7")).collect();
     assert_eq!(passed(&running, forged.iter().map(String::as_str)), 10);
@@ -90,7 +90,7 @@ fn rightmost_hop_that_is_not_trusted_is_the_client() {
 }
 
 #[test]
-fn peer_that_is_not_trusted_is_counted_by_its_own_address() {
+fn b67_peer_that_is_not_trusted_is_counted_by_its_own_address() {
     let running = start(5, json!({"trusted_proxies": ["10.0.0.0/8"], "uri": null}));
     let forged: Vec<_> = (0..10).map(|at| format!("1.2.3.{at}")).collect();
     let limited = with(limit("each", 5), json!({"per": ["ip"]}));
@@ -113,7 +113,7 @@ fn forwarded_counts_only_where_it_is_the_header() {
 }
 
 #[test]
-fn ports_and_brackets_make_no_other_client() {
+fn b68_ports_and_brackets_make_no_other_client() {
     let running = start(10, json!({}));
     let ports: Vec<_> = (50_001..=50_020).map(|port| format!("1.2.3.4:{port}")).collect();
     assert_eq!(passed(&running, ports.iter().map(String::as_str)), 10);
@@ -124,7 +124,7 @@ fn ports_and_brackets_make_no_other_client() {
 }
 
 #[test]
-fn customer_of_ipv6_has_one_counter_for_its_network() {
+fn b70_customer_of_ipv6_has_one_counter_for_its_network() {
     let hosts = |network: &str, count: u32| -> Vec<String> {
         (0..count).map(|at| format!("{network}:{:x}:{:x}::{at:x}", at * 7 % 65_536, at)).collect()
     };
@@ -151,7 +151,7 @@ fn wider_networks_may_have_limits_of_their_own() {
 }
 
 #[test]
-fn spellings_of_a_path_share_a_counter() {
+fn b63_spellings_of_a_path_share_a_counter() {
     let lang = ["/lang", "/lang/", "//lang", "/./lang", "/%6Cang", "/lang?x=1", "/x/%2e%2e/lang"];
     let passed = |running: &Running| {
         let ask = |uri: &&str| ask(running, &[("x-original-uri", uri)]).status == 200;
@@ -225,7 +225,7 @@ fn request_that_is_asked_twice_is_charged_once() {
 }
 
 #[test]
-fn store_that_is_away_closes_with_503_or_opens() {
+fn b56_store_that_is_away_closes_with_503_or_opens() {
     for (mode, expected) in [("closed", 503), ("open", 200)] {
         let node = node_without_store();
         let each = with(limit("each", 1), json!({"per": ["ip"], "on_store_failure": mode}));

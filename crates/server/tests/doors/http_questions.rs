@@ -43,7 +43,7 @@ fn body_must_be_json() {
 
 /// Costs that are no whole number were taken for something else.
 #[test]
-fn costs_that_are_no_whole_numbers_are_refused() {
+fn b47_costs_that_are_no_whole_numbers_are_refused() {
     let running = start(&[limit("search", 100)]);
     let http = running.http();
     for cost in [json!(-1), json!(1.5), json!("1"), json!(null), json!(true), json!([1])] {

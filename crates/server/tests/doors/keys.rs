@@ -7,7 +7,7 @@ use crate::grpc_client::{Client, shop};
 use crate::node::{limit, start, with};
 
 #[tokio::test]
-async fn values_are_bytes_and_compared_whole() {
+async fn b59_values_are_bytes_and_compared_whole() {
     let pair = with(limit("pair", 1), json!({"per": ["a", "b"]}));
     let running = start(&[pair]);
     let client = Client::connect(running.grpc()).await;
@@ -50,7 +50,7 @@ async fn long_values_have_their_own_counters_too() {
 
 /// One missing header switched a limit off unnoticed.
 #[tokio::test]
-async fn missing_key_is_what_the_limit_says() {
+async fn b61_missing_key_is_what_the_limit_says() {
     for (missing, expected) in [("skip", [1, 1, 1]), ("shared", [1, 1, 2]), ("deny", [2, 2, 2])] {
         let changes = json!({"per": ["path", "key"], "missing": missing});
         let running = start(&[with(limit("keyed", 2), changes)]);
@@ -72,7 +72,7 @@ async fn missing_key_is_what_the_limit_says() {
 }
 
 #[tokio::test]
-async fn remaining_counts_down_to_zero_and_stays() {
+async fn b53_remaining_counts_down_to_zero_and_stays() {
     for algorithm in ["fixed_window", "sliding_window", "sliding_log", "token_bucket"] {
         let running = start(&[with(limit("steps", 20), json!({"algorithm": algorithm}))]);
         let client = Client::connect(running.grpc()).await;

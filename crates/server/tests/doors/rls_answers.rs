@@ -148,7 +148,7 @@ async fn no_wait_helps_against_a_block_or_a_cost_above_capacity() {
 }
 
 #[tokio::test]
-async fn limit_in_shadow_is_counted_and_not_felt() {
+async fn b116_limit_in_shadow_is_counted_and_not_felt() {
     let running = start(&[with(limit("trial", 1), json!({"on_exceed": "shadow"}))]);
     let client = Client::connect(running.grpc()).await;
     let ask = shop(&[("tenant", b"acme")]);
@@ -164,7 +164,7 @@ async fn limit_in_shadow_is_counted_and_not_felt() {
 
 /// Retry-After was rounded down by others: 0 while still limited.
 #[tokio::test]
-async fn who_waits_as_told_passes_and_who_comes_a_second_earlier_does_not() {
+async fn b50_who_waits_as_told_passes_and_who_comes_a_second_earlier_does_not() {
     let algorithms = ["fixed_window", "sliding_window", "sliding_log", "token_bucket"];
     for algorithm in algorithms {
         let changes = json!({"algorithm": algorithm, "numbers": numbers(1, 10, 1)});

@@ -12,7 +12,7 @@ const UNAVAILABLE: u16 = 14;
 
 /// Looking was impossible where 0 and missing could not be told apart.
 #[tokio::test]
-async fn hits_of_the_request_and_of_the_descriptor() {
+async fn b47_hits_of_the_request_and_of_the_descriptor() {
     let running = start(&[limit("search", 100)]);
     let client = Client::connect(running.grpc()).await;
     let ask = shop(&[("tenant", b"acme")]);
@@ -25,7 +25,7 @@ async fn hits_of_the_request_and_of_the_descriptor() {
 }
 
 #[tokio::test]
-async fn look_at_a_full_limit_is_over_and_moves_nothing() {
+async fn b47_look_at_a_full_limit_is_over_and_moves_nothing() {
     let running = start(&[limit("search", 2)]);
     let client = Client::connect(running.grpc()).await;
     let ask = shop(&[("tenant", b"acme")]);
