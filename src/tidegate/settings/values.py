@@ -22,7 +22,7 @@ _COLLECTOR = re.compile(
 )
 _UNIX: Final = "unix:"
 _UNIX_PATH_BYTES: Final = 107
-_LOGIN = re.compile(r"(//[^/@:]*):.*@")
+_LOGIN = re.compile(r"(//[^:]*):.*@")
 _SENTINELS_PASSWORD = re.compile(r"(sentinel_password=)[^&]*")
 
 

@@ -96,11 +96,13 @@ impl RedisOptions {
         let (scheme, rest) = url
             .split_once("://")
             .ok_or_else(|| OptionsError::new(format!("the URL has no scheme; {FORMS}")))?;
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // The login first: a `?` in a password would else be taken for the query's, and the rest of
+        // the password for a port, which messages repeat.
         let (login, place) = match rest.rsplit_once('@') {
             Some((login, place)) => (Some(login), place),
             None => (None, rest),
         };
+        let (place, query) = place.split_once('?').unwrap_or((place, ""));
         let mut options = match scheme {
             "redis" | "valkey" => Self::tcp(place)?,
             "redis+cluster" | "valkey+cluster" => Self::cluster(place)?,
@@ -313,6 +315,7 @@ mod tests {
         assert_eq!(options.password.as_deref(), Some("p@s:s"));
         assert_eq!((options.database, options.client_name.as_str()), (3, "edge"));
         assert_eq!(parse("valkey://:pw@[::1]").address, Address::Tcp("::1".into(), 6379));
+        assert_eq!(parse("redis://:a?b/c@x").password.as_deref(), Some("a?b/c"));
         assert_eq!(parse("redis://").address, Address::Tcp("127.0.0.1".into(), 6379));
         let unix = parse("redis+unix://:pw@/run/x.sock?db=2");
         assert_eq!((unix.address, unix.database), (Address::Unix("/run/x.sock".into()), 2));
