@@ -45,7 +45,7 @@ class StoreOptions:
     def masked_url(self) -> str:
         """The URL without its passwords."""
         url = re.sub(r"(sentinel_password=)[^&]*", r"\1***", self.url)
-        return re.sub(r"(//[^/@:]*):[^/@]*@", r"\1:***@", url)
+        return re.sub(r"(//[^:]*):.*@", r"\1:***@", url)
 
 
 def open_engine(options: StoreOptions) -> Engine:

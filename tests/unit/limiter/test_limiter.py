@@ -98,3 +98,10 @@ def test_the_memory_store_is_bounded() -> None:
     assert "'folded': True" in str(newcomer.as_dict())
     assert not limit.hit(0).limits[0].folded
     assert "folded" not in str(limit.hit(0).as_dict())
+
+
+@pytest.mark.parametrize("login", ["u:se/cr?et@t", "a/b:secret", ":secret"])
+def test_its_text_holds_no_part_of_a_password(login: str) -> None:
+    limiter = Limiter(f"redis://{login}@127.0.0.1:1")
+    user = login.partition(":")[0]
+    assert repr(limiter) == f"<Limiter redis://{user}:***@127.0.0.1:1>"
