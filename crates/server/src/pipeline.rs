@@ -22,6 +22,8 @@ use crate::store::{Store, StoreFailure, Way};
 
 /// Descriptors that one request may bring.
 pub const MOST_DESCRIPTORS: usize = 1000;
+/// Entries that one request may bring: to match more would keep others waiting.
+pub const MOST_ENTRIES: usize = 1 << 17;
 
 /// Requests that are decided together: enough that what one waits for from the memory comes while
 /// the others are read, few enough that all of them stay in the nearest cache.

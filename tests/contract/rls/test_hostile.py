@@ -90,6 +90,7 @@ def test_a_negative_cost_needs_the_word_and_the_token(channel: grpc.Channel) -> 
         (request([]), STATUS.INVALID_ARGUMENT),
         (b"", STATUS.INVALID_ARGUMENT),
         (request([Descriptor([("tenant", "a")])] * 100_000), STATUS.INVALID_ARGUMENT),
+        (request([Descriptor([("k", "v")] * 140_000)]), STATUS.INVALID_ARGUMENT),
         (bytes_field(1, b"x" * 10_000_000), STATUS.RESOURCE_EXHAUSTED),
         (b"\x0a\xff", STATUS.INTERNAL),
         (b"\x07", STATUS.INTERNAL),

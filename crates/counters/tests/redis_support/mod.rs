@@ -20,6 +20,7 @@ use tidegate_core::{Descriptor, Identities, Plan, RuleSet, Verb};
 use tidegate_counters::Clock;
 use tidegate_counters::clock::Deadline;
 use tidegate_counters::redis::{RedisHandle, RedisOptions, RedisStore};
+use tokio::time::sleep;
 
 /// A `valkey-server` of this test alone, killed at the end.
 pub struct Server {
@@ -227,4 +228,21 @@ pub async fn handle(store: &RedisStore) -> RedisHandle {
         .await
         .unwrap_or_else(|_| panic!("no connection: {:?}", store.health()));
     handle
+}
+
+/// What a request for one would leave.
+pub async fn left(handle: &RedisHandle, rules: &RuleSet) -> u64 {
+    handle.decide(&peek(rules, "acme")).await.unwrap()[0].remaining
+}
+
+/// Asks until the store answers again; how long that took.
+pub async fn recovers(handle: &RedisHandle, rules: &RuleSet) -> Duration {
+    let deadline = Deadline::after(Duration::from_secs(10));
+    let asking = async {
+        while handle.decide(&peek(rules, "acme")).await.is_err() {
+            assert!(!deadline.is_over(), "the store is back, its service is not");
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timed(asking).await.1
 }

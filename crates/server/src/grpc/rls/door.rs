@@ -13,7 +13,7 @@ use crate::access::{AdminToken, Denied, DoorToken};
 use crate::grpc::transport::{Call, Code, Message, Status};
 use crate::headers::HeaderProfile;
 use crate::node::Node;
-use crate::pipeline::{Ask, MOST_DESCRIPTORS, Refused, TOGETHER, WorkerNode};
+use crate::pipeline::{Ask, MOST_DESCRIPTORS, MOST_ENTRIES, Refused, TOGETHER, WorkerNode};
 use crate::traces::Span;
 
 /// The entry that names the kind of its descriptor's hits.
@@ -142,6 +142,10 @@ pub(super) fn read<'a>(
     if request.descriptors.len() > MOST_DESCRIPTORS {
         let count = request.descriptors.len();
         let text = format!("{count} descriptors; at most {MOST_DESCRIPTORS} are served");
+        return Err(Status::invalid_argument(text));
+    }
+    if request.count() > MOST_ENTRIES {
+        let text = format!("{} entries; at most {MOST_ENTRIES} are served", request.count());
         return Err(Status::invalid_argument(text));
     }
     for descriptor in &request.descriptors {

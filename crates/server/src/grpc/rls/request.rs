@@ -65,6 +65,12 @@ impl<'a> RateLimitRequest<'a> {
         &self.entries[descriptor.entries.start as usize..descriptor.entries.end as usize]
     }
 
+    /// How many entries all descriptors have together.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The units of a descriptor: its own, else the request's, else 1.
     #[inline]
     pub fn hits(&self, descriptor: &RateLimitDescriptor) -> u64 {
