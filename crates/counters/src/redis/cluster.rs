@@ -15,6 +15,7 @@ use super::batch::Batch;
 use super::call::Kind;
 use super::connection::Stream;
 use super::error::StoreError;
+use super::far::Far;
 use super::line::Line;
 use super::options::Address;
 use super::resp;
@@ -58,6 +59,7 @@ pub(super) struct Cluster {
     map: RefCell<SlotMap>,
     lines: RefCell<HashMap<Node, Rc<Wire>>>,
     events: Rc<Events>,
+    pub(super) far: Far,
     /// Why the map could not be read.
     problem: RefCell<Option<Arc<str>>>,
     /// True once it was read, or could not be.
@@ -73,6 +75,7 @@ impl Cluster {
             map: RefCell::default(),
             lines: RefCell::default(),
             events: Rc::default(),
+            far: Far::default(),
             problem: RefCell::default(),
             is_tried: Cell::new(false),
             tried: Notify::new(),

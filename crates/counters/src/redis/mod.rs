@@ -16,6 +16,7 @@ mod cluster;
 mod connection;
 mod driver;
 mod error;
+mod far;
 mod handle;
 mod handshake;
 mod health;

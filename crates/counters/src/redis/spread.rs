@@ -20,6 +20,24 @@ pub(super) async fn decide(cluster: &Cluster, plan: &Plan<'_>) -> Result<Outcome
         return cluster.ask(plan, Kind::Decide, slot, whole).await;
     }
     let ops: SmallVec<[&PlannedOp<'_>; 4]> = plan.asked().collect();
+    let decided = if cluster.far.are_all(plan) {
+        take(cluster, plan, &slots, &ops).await
+    } else {
+        look_and_take(cluster, plan, &slots, &ops).await
+    };
+    if let Ok(outcomes) = &decided {
+        cluster.far.note(plan, outcomes);
+    }
+    decided
+}
+
+/// Takes nothing before all slots have said that they have room.
+async fn look_and_take(
+    cluster: &Cluster,
+    plan: &Plan<'_>,
+    slots: &Slots,
+    ops: &[&PlannedOp<'_>],
+) -> Result<Outcomes, StoreError> {
     let look = |_: usize, op: &PlannedOp<'_>| Some(Action::Peek(op.action.cost()));
     let mut outcomes = slots.each(cluster, plan, Kind::Decide, look).await?;
     let is_denied = ops.iter().zip(&outcomes).any(|(op, outcome)| {
@@ -36,7 +54,7 @@ pub(super) async fn decide(cluster: &Cluster, plan: &Plan<'_>) -> Result<Outcome
     if ops.iter().all(|op| matches!(op.action, Action::Peek(_))) {
         return Ok(outcomes);
     }
-    take(cluster, plan, &slots, &ops).await
+    take(cluster, plan, slots, ops).await
 }
 
 /// Forgets the counters of a plan.
