@@ -1,7 +1,6 @@
 //! Both doors on one set of workers: start, addresses, drain.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use crate::listen::{self, Address, BindError, Opening, OpeningStats, Protocol, S
 use crate::node::Node;
 use crate::pipeline::WorkerNode;
 use crate::tls::{Certificates, Follower, TlsError, TlsFiles};
-use crate::workers::{self, Serve, Workers};
+use crate::workers::{self, Serve, Serving, Workers};
 
 /// Where to listen and how to answer.
 #[derive(Clone, Debug)]
@@ -247,7 +246,7 @@ impl Doors {
         let both = Rc::new(Both { opening: self.opening.clone(), http: Rc::new(http), grpc });
         let serve = || -> Serve {
             let both = Rc::clone(&both);
-            Box::new(move |socket| Box::pin(Rc::clone(&both).serve(socket)))
+            Box::new(move |socket| Box::pin(Rc::clone(&both).open(socket)))
         };
         vec![serve(), serve()]
     }
@@ -261,18 +260,7 @@ struct Both {
 }
 
 impl Both {
-    /// Each state in a box of its own size, the first gone before the second comes: connections
-    /// are many, and most of them are silent.
-    fn serve(self: Rc<Self>, socket: Socket) -> impl Future<Output = ()> {
-        let opened = Box::pin(Rc::clone(&self).open(socket));
-        async move {
-            if let Some(served) = opened.await {
-                served.await;
-            }
-        }
-    }
-
-    async fn open(self: Rc<Self>, socket: Socket) -> Option<Pin<Box<dyn Future<Output = ()>>>> {
+    async fn open(self: Rc<Self>, socket: Socket) -> Option<Serving> {
         let (socket, protocol) = self.opening.open(socket).await?;
         Some(match protocol {
             Protocol::Http2 => Box::pin(Rc::clone(&self.grpc).serve(socket)),

@@ -4,19 +4,26 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::{JoinSet, spawn_local};
 use tokio::time::timeout;
 
 use crate::drain::Drain;
 use crate::listen::{Accepted, Listener, Listening, OpeningStats, Socket};
 
 /// Serves one socket on a worker's thread, inside a runtime that has `spawn_local`.
-pub type Serve = Box<dyn Fn(Socket) -> Pin<Box<dyn Future<Output = ()>>>>;
+pub type Serve = Box<dyn Fn(Socket) -> Beginning>;
+
+/// A connection's first seconds; none: it came to nothing.
+pub type Beginning = Pin<Box<dyn Future<Output = Option<Serving>>>>;
+
+/// The rest of its life.
+pub type Serving = Pin<Box<dyn Future<Output = ()>>>;
 
 /// How many threads, how many sockets, how long the end may take.
 #[derive(Clone, Debug)]
@@ -54,32 +61,82 @@ struct Handed {
     place: Place,
 }
 
-/// The places under the cap.
-struct Places {
-    open: AtomicUsize,
+/// The most sockets at all workers together.
+#[derive(Clone)]
+struct Cap {
     most: usize,
     stats: Arc<OpeningStats>,
 }
 
+/// Sockets open at one worker. The counts order nothing else: `Relaxed`.
+#[derive(Debug)]
+struct Open {
+    /// At all workers together; only the acceptor adds to it.
+    everywhere: Arc<AtomicUsize>,
+    here: AtomicUsize,
+    /// There was none left here.
+    none_left: Notify,
+}
+
+impl Open {
+    fn new(everywhere: &Arc<AtomicUsize>) -> Arc<Self> {
+        let everywhere = Arc::clone(everywhere);
+        Arc::new(Self { everywhere, here: AtomicUsize::new(0), none_left: Notify::new() })
+    }
+
+    /// Waits until none is left here; for one to wait.
+    async fn end(&self) {
+        while self.here.load(Ordering::Relaxed) > 0 {
+            self.none_left.notified().await;
+        }
+    }
+}
+
 /// One socket's place under the cap, given back when dropped.
-struct Place(Arc<Places>);
+struct Place(Arc<Open>);
 
 impl Place {
-    /// The count orders nothing else, and only the acceptor adds to it: `Relaxed`.
-    fn take(places: &Arc<Places>) -> Option<Self> {
-        if places.open.load(Ordering::Relaxed) >= places.most {
-            places.stats.full.fetch_add(1, Ordering::Relaxed);
+    fn take(open: &Arc<Open>, cap: &Cap) -> Option<Self> {
+        if open.everywhere.load(Ordering::Relaxed) >= cap.most {
+            cap.stats.full.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        places.open.fetch_add(1, Ordering::Relaxed);
-        Some(Self(Arc::clone(places)))
+        open.everywhere.fetch_add(1, Ordering::Relaxed);
+        open.here.fetch_add(1, Ordering::Relaxed);
+        Some(Self(Arc::clone(open)))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.everywhere.fetch_sub(1, Ordering::Relaxed);
+        if self.0.here.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.none_left.notify_one();
+        }
     }
+}
+
+/// The task of a connection that serves. By hand, because an async block would hold the state
+/// twice: with three words a task takes 128 bytes, with one more 256.
+struct Connection {
+    serving: Serving,
+    /// The last to be dropped.
+    _place: Place,
+}
+
+impl Future for Connection {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.serving.as_mut().poll(cx)
+    }
+}
+
+/// Where the acceptor brings a worker's sockets.
+#[derive(Clone)]
+struct Queue {
+    handed: mpsc::UnboundedSender<Handed>,
+    open: Arc<Open>,
 }
 
 /// Running workers and their acceptor.
@@ -105,18 +162,20 @@ impl Workers {
         let doors = Arc::new(doors);
         let mut threads = Vec::with_capacity(options.workers + 1);
         let mut queues = Vec::with_capacity(options.workers);
+        let everywhere = Arc::default();
         for index in 0..options.workers.max(1) {
             let (queue, handed) = mpsc::unbounded_channel();
-            queues.push(queue);
+            let open = Open::new(&everywhere);
+            queues.push(Queue { handed: queue, open: Arc::clone(&open) });
             let (doors, drain, limit) = (Arc::clone(&doors), drain.clone(), options.drain_limit);
             threads.push(spawn(format!("tidegate-{index}"), move |runtime| {
-                runtime.block_on(async { work(doors(index), handed, drain, limit).await });
+                runtime.block_on(async { work(doors(index), handed, open, drain, limit).await });
             })?);
         }
         let (drain, stats) = (drain.clone(), Arc::clone(&options.stats));
-        let places = Places { open: AtomicUsize::new(0), most: options.max_connections, stats };
+        let cap = Cap { most: options.max_connections, stats };
         threads.push(spawn("tidegate-accept".to_owned(), move |runtime| {
-            runtime.block_on(accept_all(listeners, queues, places, drain));
+            runtime.block_on(accept_all(listeners, queues, cap, drain));
         })?);
         Ok(Self(threads))
     }
@@ -154,45 +213,32 @@ where
 async fn work(
     doors: Vec<Serve>,
     mut handed: mpsc::UnboundedReceiver<Handed>,
+    open: Arc<Open>,
     drain: Drain,
     limit: Duration,
 ) {
-    let mut open = JoinSet::new();
-    loop {
-        tokio::select! {
-            next = handed.recv() => match next {
-                Some(Handed { listener, socket, place }) => {
-                    let Ok(socket) = Socket::new(socket) else { continue };
-                    let served = doors[listener](socket);
-                    open.spawn_local(async move {
-                        served.await;
-                        drop(place);
-                    });
-                }
-                None => break,
-            },
-            Some(_) = open.join_next() => {}
-        }
+    while let Some(Handed { listener, socket, place }) = handed.recv().await {
+        let Ok(socket) = Socket::new(socket) else { continue };
+        let beginning = doors[listener](socket);
+        spawn_local(async move {
+            if let Some(serving) = beginning.await {
+                spawn_local(Connection { serving, _place: place });
+            }
+        });
     }
     // The acceptor ends at the drain signal; if it died instead, service goes on until then.
     drain.started().await;
-    let finished = async { while open.join_next().await.is_some() {} };
-    let _ = timeout(limit, finished).await;
+    // What is left is cut by the end of the runtime.
+    let _ = timeout(limit, open.end()).await;
 }
 
-async fn accept_all(
-    listeners: Vec<Listener>,
-    queues: Vec<mpsc::UnboundedSender<Handed>>,
-    places: Places,
-    drain: Drain,
-) {
-    let places = Arc::new(places);
+async fn accept_all(listeners: Vec<Listener>, queues: Vec<Queue>, cap: Cap, drain: Drain) {
     let mut accepting = JoinSet::new();
     for (index, listener) in listeners.into_iter().enumerate() {
-        let (queues, places) = (queues.clone(), Arc::clone(&places));
+        let (queues, cap) = (queues.clone(), cap.clone());
         accepting.spawn_local(async move {
             if let Ok(listener) = listener.listen() {
-                accept(index, &listener, &queues, &places).await;
+                accept(index, &listener, &queues, &cap).await;
             }
         });
     }
@@ -200,12 +246,7 @@ async fn accept_all(
     drain.started().await;
 }
 
-async fn accept(
-    index: usize,
-    listener: &Listening,
-    queues: &[mpsc::UnboundedSender<Handed>],
-    places: &Arc<Places>,
-) {
+async fn accept(index: usize, listener: &Listening, queues: &[Queue], cap: &Cap) {
     for queue in queues.iter().cycle() {
         let socket = loop {
             match listener.accept().await {
@@ -214,8 +255,8 @@ async fn accept(
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         };
-        let Some(place) = Place::take(places) else { continue };
-        let _ = queue.send(Handed { listener: index, socket, place });
+        let Some(place) = Place::take(&queue.open, cap) else { continue };
+        let _ = queue.handed.send(Handed { listener: index, socket, place });
     }
 }
 
@@ -240,10 +281,13 @@ mod tests {
         (address, workers, stop)
     }
 
-    fn greet(index: usize, mut socket: Socket) -> Pin<Box<dyn Future<Output = ()>>> {
+    fn greet(index: usize, mut socket: Socket) -> Beginning {
         Box::pin(async move {
             let _ = socket.write_u8(index as u8).await;
-            let _ = socket.read_u8().await;
+            let serving: Serving = Box::pin(async move {
+                let _ = socket.read_u8().await;
+            });
+            Some(serving)
         })
     }
 
@@ -252,6 +296,11 @@ mod tests {
         let mut number = [0];
         let read = socket.read(&mut number).unwrap_or(0);
         ((read == 1).then_some(number[0]), socket)
+    }
+
+    #[test]
+    fn task_of_a_connection_is_three_words() {
+        assert_eq!(size_of::<Connection>(), 3 * size_of::<usize>());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! on top of it is ours to answer for; what stands below is the protocol's price.
 
 use std::cell::Cell;
+use std::future::ready;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use tidegate_server::grpc::transport::{
     Call, Message, Reply, Server, Service, Settings, Stats, Status,
 };
 use tidegate_server::listen::{Address, Socket, bind};
-use tidegate_server::workers::{Options, Serve, Workers, without_huge_pages};
+use tidegate_server::workers::{Beginning, Options, Serve, Serving, Workers, without_huge_pages};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
@@ -158,8 +159,9 @@ fn run() -> Result<(), String> {
     Ok(())
 }
 
-fn serve(server: &Rc<Server<Floor>>, socket: Socket) -> Pin<Box<dyn Future<Output = ()>>> {
-    Box::pin(Rc::clone(server).serve(socket))
+fn serve(server: &Rc<Server<Floor>>, socket: Socket) -> Beginning {
+    let serving: Serving = Box::pin(Rc::clone(server).serve(socket));
+    Box::pin(ready(Some(serving)))
 }
 
 fn millis(arguments: &mut Arguments, name: &str, default: u64) -> Result<Duration, String> {
