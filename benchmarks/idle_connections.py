@@ -25,7 +25,9 @@ from benchmarks.turns import Load, System, VoidError, figures_of
 SCENARIO = "idle-connections"
 WITH, WITHOUT = "with idle ones", "without"
 BUSY = 100
-BYTES, UNAFFECTED = 20_000.0, 0.95
+# KiB, for resident memory is read from /proc, whose kB are 1,024 bytes.
+KIB = 1024
+BYTES, UNAFFECTED = 20 * KIB, 0.95
 SPARE_FILES = 200
 """Files that a process has open beside the connections."""
 
@@ -68,7 +70,7 @@ def main() -> int:
     taken = fresh["bytes_per_connection"]
     paired.figures[WITH]["bytes_per_connection"] = taken
     bars = [
-        Bar(f"bytes of an idle connection, {options.idle:,} of them", "<=", BYTES, taken),
+        Bar(f"KiB of an idle connection, {options.idle:,} of them", "<=", BYTES / KIB, taken / KIB),
         Bar(f"{BUSY} busy ones beside them, times without", ">=", UNAFFECTED, paired.median),
     ]
     notes = [

@@ -1,7 +1,6 @@
 //! One connection: takes what the peer sent in batches, answers each batch, then writes once.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -10,7 +9,7 @@ use h2::server::{Connection, SendResponse};
 use h2::{Ping, PingPong, RecvStream};
 use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
 use super::io::{Activity, Watched};
 use super::lifecycle::{Due, Lifecycle};
@@ -41,11 +40,9 @@ where
     async move {
         let Some(mut connection) = shaken.await else { return };
         count(&server.stats.opened);
-        let now = Instant::now();
         let mut open = Open {
-            lifecycle: Lifecycle::new(&server.settings, now),
-            timer: Box::pin(sleep_until(now)),
-            drain: None,
+            lifecycle: Lifecycle::new(&server.settings, Instant::now()),
+            place: None,
             is_draining: false,
             pings: None,
             server,
@@ -79,9 +76,8 @@ struct Open<S> {
     server: Rc<Server<S>>,
     activity: Rc<Activity>,
     lifecycle: Lifecycle,
-    timer: Pin<Box<Sleep>>,
     /// None until the connection is first polled.
-    drain: Option<Place>,
+    place: Option<Place>,
     is_draining: bool,
     /// None until the first is due.
     pings: Option<PingPong>,
@@ -114,15 +110,14 @@ impl<S: Service> Open<S> {
         I: AsyncRead + AsyncWrite + Unpin,
     {
         let draining = &self.server.draining;
-        self.drain.get_or_insert_with(|| draining.enter(cx.waker().clone()));
+        let place = self.place.get_or_insert_with(|| draining.enter(cx.waker().clone()));
         if draining.is_started() && !self.is_draining {
-            let now = Instant::now();
             self.is_draining = true;
-            self.lifecycle.drain(now, &self.server.settings);
-            self.timer.as_mut().reset(now);
+            self.lifecycle.drain(Instant::now(), &self.server.settings);
+            place.make_due();
             leave(connection, cx);
         }
-        while self.timer.as_mut().poll(cx).is_ready() {
+        while place.is_due() {
             let blocked_since = self.activity.blocked_since.get();
             let last_read = self.activity.last_read.get();
             let settings = &self.server.settings;
@@ -130,7 +125,7 @@ impl<S: Service> Open<S> {
                 self.lifecycle.step(settings, Instant::now(), last_read, blocked_since);
             match due {
                 Due::Nothing => {}
-                Due::Ping => self.ping(connection, cx),
+                Due::Ping => ping(&mut self.pings, connection, cx),
                 Due::Leave => leave(connection, cx),
                 Due::Unresponsive => {
                     count(&self.server.stats.unresponsive);
@@ -138,25 +133,28 @@ impl<S: Service> Open<S> {
                 }
                 Due::Expired => return true,
             }
-            self.timer.as_mut().reset(next);
+            place.wake_at(next);
         }
         false
     }
+}
 
-    fn ping<I>(&mut self, connection: &mut Connection<I, Bytes>, cx: &mut Context<'_>)
-    where
-        I: AsyncRead + AsyncWrite + Unpin,
-    {
-        if self.pings.is_none() {
-            self.pings = connection.ping_pong();
-            // The library looks for PINGs from its next turn on.
-            cx.waker().wake_by_ref();
-        }
-        if let Some(pings) = &mut self.pings {
-            // An earlier PING's answer must be taken before the next one may be sent.
-            let _ = pings.poll_pong(cx);
-            let _ = pings.send_ping(Ping::opaque());
-        }
+fn ping<I>(
+    pings: &mut Option<PingPong>,
+    connection: &mut Connection<I, Bytes>,
+    cx: &mut Context<'_>,
+) where
+    I: AsyncRead + AsyncWrite + Unpin,
+{
+    if pings.is_none() {
+        *pings = connection.ping_pong();
+        // The library looks for PINGs from its next turn on.
+        cx.waker().wake_by_ref();
+    }
+    if let Some(pings) = pings {
+        // An earlier PING's answer must be taken before the next one may be sent.
+        let _ = pings.poll_pong(cx);
+        let _ = pings.send_ping(Ping::opaque());
     }
 }
 
