@@ -24,6 +24,14 @@ FIGURES = ("<!-- figures:", "<!-- end of figures -->")
 SCENARIOS = {
     "rls-memory": "Envoy's question over gRPC, counters in memory, 10,000 keys, one core",
     "rls-redis": "the same with Redis, exact",
+    "rls-memory-5x3": "five limits over three descriptors, 10,000 tenants in the policy, in memory",
+    "rls-redis-5x3": "the same with Redis, exact",
+    "hot-key": "one key that is the whole load, with Redis, exact",
+    "http-check": "`/v1/check` over HTTP, keep-alive, one core",
+    "observability": "all metrics and the kept denials on, against all off",
+    "idle-connections": "10,000 silent connections beside 100 busy ones",
+    "latency": "open loop at 60 % of the peak, 60 s; the cores were taken away meanwhile",
+    "soak": "10 minutes at 60 %, the policy edited every 5 s",
     "script": "the script in a store, 16 decisions a call",
     "inproc-memory": "`hit(key)` in a Python process",
     "memory-per-counter": "1 million counters in memory, keys of 20 bytes",
@@ -232,7 +240,8 @@ def _found(value: float | None, op: str, bar: float) -> str:
     if value is None:
         return "not measured here"
     is_held = value <= bar if op == "<=" else value >= bar
-    return f"{value:.3g}" if is_held else f"{value:.3g}, missed"
+    found = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    return found if is_held else f"{found}, missed"
 
 
 if __name__ == "__main__":
