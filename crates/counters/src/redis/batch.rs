@@ -36,8 +36,6 @@ pub(super) struct Body {
     pub(super) is_asking: bool,
     pub(super) awaits_word: bool,
     members: Vec<Member>,
-    /// Members before this one have had their deadline.
-    late: usize,
 }
 
 #[derive(Debug)]
@@ -87,7 +85,6 @@ impl Batch {
             is_asking: false,
             awaits_word: false,
             members: Vec::new(),
-            late: 0,
         };
         Self { slot, body: RefCell::new(body) }
     }
@@ -116,19 +113,18 @@ impl Batch {
     pub(super) fn expire(&self) -> Option<Deadline> {
         let body = &mut *self.body();
         let was_sent = matches!(body.stage, Stage::Sent);
-        while let Some(member) = body.members.get_mut(body.late) {
+        let mut next: Option<Deadline> = None;
+        for member in body.members.iter_mut().filter(|member| member.fate == Fate::Aboard) {
             if !member.deadline.is_over() {
-                return Some(member.deadline);
+                next = next.into_iter().chain([member.deadline]).min();
+                continue;
             }
-            body.late += 1;
-            if member.fate == Fate::Aboard {
-                member.fate = Fate::Late { was_sent };
-                if let Some(waker) = member.waker.take() {
-                    waker.wake();
-                }
+            member.fate = Fate::Late { was_sent };
+            if let Some(waker) = member.waker.take() {
+                waker.wake();
             }
         }
-        None
+        next
     }
 }
 
@@ -170,8 +166,21 @@ impl Body {
 /// One request's place in a batch. Dropped before the batch leaves, the request stays behind.
 #[derive(Debug)]
 pub(super) struct Seat {
-    pub(super) batch: Rc<Batch>,
-    pub(super) index: usize,
+    batch: Rc<Batch>,
+    index: usize,
+    /// True if it travels though nobody waits for it.
+    stays: bool,
+}
+
+impl Seat {
+    pub(super) const fn new(batch: Rc<Batch>, index: usize) -> Self {
+        Self { batch, index, stays: false }
+    }
+
+    /// Lets the request travel without a companion.
+    pub(super) fn stay(mut self) {
+        self.stays = true;
+    }
 }
 
 impl Future for Seat {
@@ -204,7 +213,7 @@ impl Drop for Seat {
         let body = &mut *self.batch.body();
         let member = &mut body.members[self.index];
         member.waker = None;
-        if matches!(body.stage, Stage::Waiting) && member.fate == Fate::Aboard {
+        if matches!(body.stage, Stage::Waiting) && member.fate == Fate::Aboard && !self.stays {
             member.fate = Fate::Gone;
         }
     }

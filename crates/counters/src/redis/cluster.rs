@@ -23,6 +23,7 @@ use super::slots::{Node, Redirect, SlotMap};
 use super::store::Shared;
 use super::wire::Wire;
 use crate::Outcomes;
+use crate::clock::Deadline;
 
 /// The map is read anew so often even if nothing speaks against it.
 const MAP_AGE: Duration = Duration::from_secs(15);
@@ -117,12 +118,13 @@ impl Cluster {
         }
     }
 
-    /// Asks the node of a slot for what of a plan lies there.
+    /// Asks the node of a slot for what of a plan lies there, until that time if one is given.
     pub(super) async fn ask(
         &self,
         plan: &Plan<'_>,
         kind: Kind,
         slot: u16,
+        due: Option<Deadline>,
         part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
     ) -> Result<Outcomes, StoreError> {
         let known = self.wire(slot);
@@ -132,7 +134,19 @@ impl Cluster {
             self.read_once().await;
             self.wire(slot).ok_or_else(|| self.nobody(slot))?
         };
-        wire.ask(plan, kind, Some(slot), part).await
+        wire.ask(plan, kind, Some(slot), due, part).await
+    }
+
+    /// Tells the node of a slot what of a plan is to be done there, without waiting for it.
+    pub(super) fn tell(
+        &self,
+        plan: &Plan<'_>,
+        slot: u16,
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
+    ) {
+        if let Some(wire) = self.wire(slot) {
+            wire.tell(plan, slot, part);
+        }
     }
 
     /// A node that has just started knows nothing against its store yet.

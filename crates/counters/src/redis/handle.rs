@@ -60,7 +60,7 @@ impl RedisHandle {
     pub async fn decide(&self, plan: &Plan<'_>) -> Result<Outcomes, StoreError> {
         match &*self.owner {
             _ if plan.asked().next().is_none() => Ok(Outcomes::new()),
-            Owner::Server(wire) => wire.ask(plan, Kind::Decide, None, whole).await,
+            Owner::Server(wire) => wire.ask(plan, Kind::Decide, None, None, whole).await,
             Owner::Cluster(cluster) => spread::decide(cluster, plan).await,
         }
     }
@@ -69,7 +69,9 @@ impl RedisHandle {
     pub async fn reset(&self, plan: &Plan<'_>) -> Result<(), StoreError> {
         match &*self.owner {
             _ if plan.asked().next().is_none() => Ok(()),
-            Owner::Server(wire) => wire.ask(plan, Kind::Delete, None, whole).await.map(|_| ()),
+            Owner::Server(wire) => {
+                wire.ask(plan, Kind::Delete, None, None, whole).await.map(|_| ())
+            }
             Owner::Cluster(cluster) => spread::reset(cluster, plan).await,
         }
     }

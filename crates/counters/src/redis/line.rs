@@ -120,13 +120,14 @@ impl Line {
     }
 
     /// Packs a request, or what of it lies in one slot of a Cluster; true if its task opened a
-    /// batch that it should send.
+    /// batch that it should send. Without a deadline of its own it has the store's from now on.
     #[inline]
     pub(super) fn enqueue(
         &mut self,
         plan: &Plan<'_>,
         kind: Kind,
         slot: Option<u16>,
+        due: Option<Deadline>,
         part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
     ) -> Result<(Seat, bool), StoreError> {
         if self.stream.is_none() {
@@ -160,13 +161,15 @@ impl Line {
         let index = {
             let mut body = batch.body();
             let operations = body.call.push(&shared.keys, plan, part);
-            body.seat(operations, Deadline::after(shared.patience))
+            body.seat(operations, due.unwrap_or_else(|| Deadline::after(shared.patience)))
         };
+        // The timer that is set may go off only after a deadline that began before this call.
+        self.is_timer_set &= due.is_none();
         if !self.is_timer_set {
             self.wake_driver();
         }
         let leads = !is_open && self.in_flight.len() < self.most_in_flight();
-        Ok((Seat { batch, index }, leads))
+        Ok((Seat::new(batch, index), leads))
     }
 
     /// Takes over a batch that another node sent here. It waits for a connection that is not

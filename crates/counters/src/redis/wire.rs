@@ -15,6 +15,7 @@ use super::line::Line;
 use super::slots::Node;
 use super::store::Shared;
 use crate::Outcomes;
+use crate::clock::Deadline;
 
 /// What requests and the driver share.
 #[derive(Debug)]
@@ -45,6 +46,7 @@ impl Wire {
         plan: &Plan<'_>,
         kind: Kind,
         slot: Option<u16>,
+        due: Option<Deadline>,
         part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
     ) -> Result<Outcomes, StoreError> {
         let is_tried = self.line.borrow().is_tried;
@@ -53,7 +55,7 @@ impl Wire {
             let deadline = self.line.borrow().shared.options.deadline;
             let _ = tokio::time::timeout(deadline, self.attempt(|line| line.is_tried)).await;
         }
-        let (seat, leads) = self.line.borrow_mut().enqueue(plan, kind, slot, part)?;
+        let (seat, leads) = self.line.borrow_mut().enqueue(plan, kind, slot, due, part)?;
         if leads {
             // The others that are ready in this turn join before it leaves.
             let leader = Leader { wire: self, is_done: false };
@@ -61,6 +63,20 @@ impl Wire {
             leader.send();
         }
         seat.await
+    }
+
+    /// Says what of a plan is to be done in a slot, and does not wait for the answer.
+    pub(super) fn tell(
+        &self,
+        plan: &Plan<'_>,
+        slot: u16,
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
+    ) {
+        let mut line = self.line.borrow_mut();
+        if let Ok((seat, _)) = line.enqueue(plan, Kind::Decide, Some(slot), None, part) {
+            seat.stay();
+            line.send_ready();
+        }
     }
 
     /// Waits for attempts to connect until `is_enough`.
