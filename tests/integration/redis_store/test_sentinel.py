@@ -126,7 +126,7 @@ def test_a_coordinated_fail_over_loses_no_count(watched: Watched, way: Way) -> N
         moved = threads.submit(watched.fail_over, "COORDINATED")
         while not moved.done():
             answers.append(door.left())
-            time.sleep(0.005)
+            time.sleep(0.02)
         moved.result()
     counted = sum(isinstance(answer, int) for answer in answers)
     used = 1000 - exact(door) - 2
