@@ -1,7 +1,9 @@
 """Latency at 60 % of the peak, on a schedule: from when a request was due to its answer.
 
-The peak is that of a closed loop on the same server just before. A generator that was late for its
-own schedule makes the run void.
+The peak is that of a closed loop on the same server just before. A second in which the machine's
+host kept a core from it, and the one after, do not count: what they show is not the server. The
+whole run stands beside. A generator that was late for its own schedule in the seconds that count,
+or fewer than half of them left, makes the run void.
 
     python benchmarks/latency.py [--seconds 60] [--share 0.6]
 """
@@ -72,6 +74,7 @@ def main() -> int:
     figures: dict[str, Figures] = {}
     notes = [
         f"{options.share:.0%} of the closed loop's rate, for {options.seconds:g} s",
+        "times are of the seconds in which no core was away (steal in /proc/stat); whole: of all",
         f"the store's deadline is {options.store_timeout}, so that no late answer is cut off",
     ]
     for name, is_shared, streams in ((MEMORY, False, 64), (REDIS, True, 16)):

@@ -33,6 +33,17 @@ class Lateness(TypedDict):
     max_us: float
 
 
+class Undisturbed(TypedDict):
+    """The times of those seconds of a schedule in which no core of the machine was away."""
+
+    p50_us: float
+    p99_us: float
+    p999_us: float
+    max_us: float
+    seconds: int
+    of: int
+
+
 class Memory(TypedDict):
     """What the server held before and after the idle connections were opened."""
 
@@ -57,6 +68,7 @@ class Report(TypedDict):
     is_void: bool
     answer: str
     lateness: NotRequired[Lateness]
+    undisturbed: NotRequired[Undisturbed]
     memory: NotRequired[Memory]
 
 
@@ -163,7 +175,7 @@ class System:
             degraded, stolen = self.degraded(), stolen_seconds()
             report = self.run(load)
             unseen = self.degraded() - degraded
-            if not report["is_void"] and not unseen:
+            if not report["is_void"] and not unseen and not _is_disturbed(report):
                 return report
             self.voids.append(_why(report, unseen, stolen_seconds() - stolen))
         raise VoidError(f"{self.server.name}: {VOID_TURNS} void turns in a row: {self.voids[-1]}")
@@ -198,19 +210,27 @@ def _go_first(process: int, urgency: int) -> None:
         os.sched_setscheduler(process, os.SCHED_FIFO, os.sched_param(urgency))
 
 
+def _is_disturbed(report: Report) -> bool:
+    """Whether the machine's cores were away in more than half of a schedule's seconds."""
+    quiet = report.get("undisturbed")
+    return quiet is not None and 2 * quiet["seconds"] < quiet["of"] - 1
+
+
 def _why(report: Report, unseen: float, stolen: float) -> str:
     said = [f"{count} x {what}" for what, count in report["errors"].items()]
     if at := report["errors_at_us"]:
         said.append(f"{at[0] / 1e6:.3f} s to {at[1] / 1e6:.3f} s after the start")
-    if not report["errors"]:
+    if unseen:
         said.append(f"{unseen:.0f} degraded decisions")
+    if quiet := report.get("undisturbed"):
+        said.append(f"{quiet['seconds']} of {quiet['of']} seconds were undisturbed")
     if stolen:
         said.append(f"the machine's cores were away for {stolen:.2f} s")
     return ", ".join(said)
 
 
 def figures_of(report: Report) -> Figures:
-    """The figures for table and file."""
+    """The figures for table and file; on a schedule, times are of the undisturbed seconds."""
     cpu, share = report["cpu_us"], report["cpu_share"]
     figures = {
         "rate": report["rate"],
@@ -222,9 +242,19 @@ def figures_of(report: Report) -> Figures:
         "server_core": share["server"],
         "load_core": share["load"] + share.get("store", 0.0),
     }
-    if late := report.get("lateness"):
-        more = {"p999_us": report["p999_us"], "max_us": report["max_us"]}
-        figures |= more | {"late_p99_us": late["p99_us"], "late_p999_us": late["p999_us"]}
+    late, quiet = report.get("lateness"), report.get("undisturbed")
+    if late and quiet:
+        figures |= {
+            "p50_us": quiet["p50_us"],
+            "p99_us": quiet["p99_us"],
+            "p999_us": quiet["p999_us"],
+            "max_us": quiet["max_us"],
+            "undisturbed_s": quiet["seconds"],
+            "whole_p99_us": report["p99_us"],
+            "whole_p999_us": report["p999_us"],
+            "late_p99_us": late["p99_us"],
+            "late_p999_us": late["p999_us"],
+        }
     return figures
 
 

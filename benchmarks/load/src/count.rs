@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde_json::{Map, Value, json};
 
+use crate::seconds::BySecond;
+
 /// The count of a run.
 #[derive(Debug)]
 pub struct Count {
@@ -13,6 +15,8 @@ pub struct Count {
     /// What was asked before that time does not count either: on a schedule, where what was late
     /// before the measured time is answered within it.
     pub asked_from: u64,
+    /// On a schedule, the same times by the second in which they were due.
+    pub by_second: Option<BySecond>,
     answers: u64,
     times: Histogram<u64>,
     errors: BTreeMap<String, u64>,
@@ -26,6 +30,7 @@ impl Default for Count {
         Self {
             is_measuring: false,
             asked_from: 0,
+            by_second: None,
             answers: 0,
             times: times(),
             errors: BTreeMap::new(),
@@ -50,10 +55,14 @@ impl Count {
 
     /// Counts a good answer and the time it took; says whether it counts as rate.
     pub fn good(&mut self, micros: u64) -> bool {
-        let counts = self.is_measuring && self.now.saturating_sub(micros) >= self.asked_from;
+        let asked = self.now.saturating_sub(micros);
+        let counts = self.is_measuring && asked >= self.asked_from;
         if counts {
             self.answers += 1;
             self.times.saturating_record(micros.max(1));
+            if let Some(by_second) = &mut self.by_second {
+                by_second.record(asked - self.asked_from, micros);
+            }
         }
         counts
     }

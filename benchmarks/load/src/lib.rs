@@ -5,4 +5,5 @@ pub mod count;
 pub mod pin;
 pub mod processes;
 pub mod schedule;
+pub mod seconds;
 pub mod template;

@@ -7,7 +7,6 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token};
 use rustix::time::{
@@ -16,7 +15,8 @@ use rustix::time::{
 };
 use serde_json::{Map, Value};
 
-use crate::count::{quantiles, times};
+use crate::count::quantiles;
+use crate::seconds::{BySecond, Stolen};
 
 /// Between two looks at the schedule, in microseconds.
 pub const TICK_US: u64 = 100;
@@ -25,6 +25,14 @@ pub const TICK_US: u64 = 100;
 const LATE_P99_US: u64 = 250;
 const LATE_P999_US: u64 = 1_000;
 
+/// What is kept of the measured time.
+#[derive(Debug)]
+struct Measured {
+    since: u64,
+    lateness: BySecond,
+    stolen: Stolen,
+}
+
 /// A fixed rate. Times are microseconds since the start.
 #[derive(Debug)]
 pub struct Schedule {
@@ -32,8 +40,8 @@ pub struct Schedule {
     /// How many requests were found due so far.
     found: u64,
     next_tick: u64,
-    is_measuring: bool,
-    lateness: Histogram<u64>,
+    /// None before the measured time.
+    measured: Option<Measured>,
     timer: OwnedFd,
 }
 
@@ -42,30 +50,29 @@ impl Schedule {
     pub fn new(rate: u64, poll: &Poll, token: Token) -> io::Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
         poll.registry().register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)?;
-        Ok(Self {
-            rate: rate.max(1),
-            found: 0,
-            next_tick: 0,
-            is_measuring: false,
-            lateness: times(),
-            timer,
-        })
+        Ok(Self { rate: rate.max(1), found: 0, next_tick: 0, measured: None, timer })
     }
 
     /// Lateness counts from here on.
-    pub const fn measure(&mut self) {
-        self.is_measuring = true;
+    pub fn measure(&mut self, now: u64) {
+        let (lateness, stolen) = (BySecond::default(), Stolen::since_now());
+        self.measured = Some(Measured { since: now, lateness, stolen });
     }
 
     /// At a tick: the number of requests due since the start. Between ticks none are newly due.
     pub fn due(&mut self, now: u64) -> u64 {
         if now >= self.next_tick {
             while self.due_at(self.found) <= now {
-                if self.is_measuring {
-                    let late = now - self.due_at(self.found);
-                    self.lateness.saturating_record(late.max(1));
+                let due_at = self.due_at(self.found);
+                if let Some(measured) = &mut self.measured
+                    && let Some(at) = due_at.checked_sub(measured.since)
+                {
+                    measured.lateness.record(at, now - due_at);
                 }
                 self.found += 1;
+            }
+            if let Some(measured) = &mut self.measured {
+                measured.stolen.note(now - measured.since);
             }
             self.next_tick = self.due_at(self.found).max(now + 1).next_multiple_of(TICK_US);
         }
@@ -89,17 +96,24 @@ impl Schedule {
         Ok(true)
     }
 
-    /// How late it was; and what is wrong with that, if it was too late.
-    pub fn report(&self) -> (Map<String, Value>, Option<String>) {
-        let (p99, p999) =
-            (self.lateness.value_at_quantile(0.99), self.lateness.value_at_quantile(0.999));
+    /// What is told of a run of so many seconds: how late it was, the times of those seconds in
+    /// which no core was away, and what is wrong if it was too late in those.
+    pub fn report(&self, times: &BySecond, seconds: usize) -> (Map<String, Value>, Option<String>) {
+        let Some(Measured { lateness, stolen, .. }) = &self.measured else {
+            return (Map::new(), None);
+        };
+        let late = lateness.of(&stolen.undisturbed(seconds));
+        let (p99, p999) = (late.value_at_quantile(0.99), late.value_at_quantile(0.999));
         let is_late = p99 > LATE_P99_US || p999 > LATE_P999_US;
         let problem = is_late.then(|| {
             format!(
                 "the generator was late: p99 {p99} us, p99.9 {p999} us; the core is not its own"
             )
         });
-        (quantiles(&self.lateness), problem)
+        let undisturbed = Value::Object(stolen.report(times, seconds));
+        let lateness = Value::Object(quantiles(&late));
+        let report = [("lateness".to_owned(), lateness), ("undisturbed".to_owned(), undisturbed)];
+        (report.into_iter().collect(), problem)
     }
 }
 
@@ -109,7 +123,7 @@ mod tests {
 
     fn schedule(rate: u64) -> Schedule {
         let mut schedule = Schedule::new(rate, &Poll::new().unwrap(), Token(0)).unwrap();
-        schedule.measure();
+        schedule.measure(0);
         schedule
     }
 
@@ -120,15 +134,26 @@ mod tests {
         assert_eq!(schedule.due(TICK_US - 1), 1, "between ticks");
         assert_eq!(schedule.due(TICK_US), 11);
         assert_eq!(schedule.due_at(3), 30);
-        assert_eq!(schedule.report().0["max_us"], 90);
-        assert_eq!(schedule.report().1, None);
+        let lateness = &schedule.measured.as_ref().unwrap().lateness;
+        assert_eq!(lateness.of(&[0]).max(), 90);
     }
 
     #[test]
     fn a_generator_that_sleeps_too_long_says_so() {
         let mut schedule = schedule(100_000);
         assert_eq!(schedule.due(10_000), 1_001);
-        assert!(schedule.report().1.unwrap().contains("late"));
+        schedule.measured.as_mut().unwrap().stolen = Stolen::of(&[0]);
+        let (report, problem) = schedule.report(&BySecond::default(), 1);
+        assert!(problem.unwrap().contains("late"));
+        assert_eq!(report["lateness"]["max_us"], 10_000);
+    }
+
+    #[test]
+    fn a_generator_that_was_kept_from_its_core_is_not_late_in_the_seconds_that_count() {
+        let mut schedule = schedule(100_000);
+        assert_eq!(schedule.due(10_000), 1_001);
+        schedule.measured.as_mut().unwrap().stolen = Stolen::of(&[1]);
+        assert_eq!(schedule.report(&BySecond::default(), 1).1, None);
     }
 
     #[test]

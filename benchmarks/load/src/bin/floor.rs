@@ -66,6 +66,7 @@ struct Floor {
 impl Service for Floor {
     type Method = Method;
     type Later = Pin<Box<dyn Future<Output = Result<Message, Status>>>>;
+    type Several = std::future::Ready<()>;
 
     fn method(&self, path: &str) -> Option<Method> {
         if path == RATE_LIMIT {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mio::{Events, Interest, Poll, Token};
 use serde_json::{Map, Value};
 use tidegate_load::schedule::Schedule;
+use tidegate_load::seconds::BySecond;
 use tokio::time::Instant;
 
 use crate::connection::{BUSY, Connection, IDLE, Room};
@@ -110,8 +111,9 @@ impl Load {
         self.tally.is_measuring = true;
         let now = self.now();
         if let Some(schedule) = &mut self.schedule {
-            schedule.measure();
+            schedule.measure(now);
             self.tally.asked_from = now;
+            self.tally.by_second = Some(BySecond::default());
         }
     }
 
@@ -140,14 +142,15 @@ impl Load {
     }
 
     pub fn report(&mut self, seconds: f64, cpu: &[(String, f64)]) -> Map<String, Value> {
-        let late = self.schedule.as_ref().map(Schedule::report);
-        if let Some((_, Some(problem))) = &late {
+        let (Some(schedule), Some(times)) = (&self.schedule, &self.tally.by_second) else {
+            return self.tally.report(seconds, cpu);
+        };
+        let (more, problem) = schedule.report(times, seconds.floor() as usize);
+        if let Some(problem) = problem {
             self.tally.error(problem);
         }
         let mut report = self.tally.report(seconds, cpu);
-        if let Some((lateness, _)) = late {
-            report.insert("lateness".to_owned(), Value::Object(lateness));
-        }
+        report.extend(more);
         report
     }
 
