@@ -20,6 +20,7 @@ pub mod problem;
 pub mod server;
 pub mod store;
 pub mod tls;
+mod together;
 pub mod traces;
 pub mod workers;
 
@@ -30,3 +31,4 @@ pub use node::{Node, Readiness, Reloads};
 pub use pipeline::{Answer, Ask, Refused, WorkerNode};
 pub use server::{Server, ServerOptions, StartError};
 pub use store::Store;
+pub use together::TOGETHER;

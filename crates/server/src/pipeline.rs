@@ -25,10 +25,6 @@ pub const MOST_DESCRIPTORS: usize = 1000;
 /// Entries that one request may bring: to match more would keep others waiting.
 pub const MOST_ENTRIES: usize = 1 << 17;
 
-/// Requests that are decided together: enough that what one waits for from the memory comes while
-/// the others are read, few enough that all of them stay in the nearest cache.
-pub const TOGETHER: usize = 8;
-
 /// May a request that is described so pass?
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
@@ -99,24 +95,24 @@ pub enum Refused {
 }
 
 /// A request that is matched and waits to be counted.
-struct Planned<'r> {
+pub(crate) struct Planned<'r> {
     rules: &'r RuleSet,
     domain: Option<&'r Domain>,
-    plan: Plan<'r>,
-    now_us: u64,
+    pub(crate) plan: Plan<'r>,
+    pub(crate) now_us: u64,
 }
 
 impl<'r> Planned<'r> {
     /// A plan that is still empty, for the domain that the request names.
     #[inline]
-    fn empty(rules: &'r RuleSet, ask: &Ask<'_>, now_us: u64) -> Self {
+    pub(crate) fn empty(rules: &'r RuleSet, ask: &Ask<'_>, now_us: u64) -> Self {
         Self { rules, domain: rules.domain(ask.domain), plan: Plan::default(), now_us }
     }
 
     /// Matches. A domain that no policy names has no limits: everything passes, as in the
     /// protocol's reference.
     #[inline]
-    fn fill(&mut self, ask: &Ask<'_>) -> Result<(), RequestError> {
+    pub(crate) fn fill(&mut self, ask: &Ask<'_>) -> Result<(), RequestError> {
         match self.domain {
             Some(domain) => self.plan.fill(domain, ask.descriptors, self.now_us),
             None => Ok(()),
@@ -149,38 +145,6 @@ impl Node {
         Ok(self.conclude(ask, &planned, Ok(&outcomes), say))
     }
 
-    /// Decides at once, at the same time and in their order, at most [`TOGETHER`] requests that
-    /// are all here already; memory store only.
-    pub fn decide_together<'a>(
-        &self,
-        asks: &'a [Ask<'a>],
-        mut say: impl FnMut(&Ask<'a>, Result<&Answer<'_, '_>, Refused>),
-    ) {
-        let policy = self.policy.load();
-        let (Store::Memory(memory), Ok(rules)) = (&self.store, in_force(&policy)) else {
-            let refused = || in_force(&policy).err().unwrap_or(Refused::MustWait);
-            return asks.iter().for_each(|ask| say(ask, Err(refused())));
-        };
-        let now_us = self.clock.now_us();
-        let nothing = Ask { domain: &[], descriptors: &[] };
-        let mut planned: [Planned<'_>; TOGETHER] = std::array::from_fn(|at| {
-            Planned::empty(rules, asks.get(at).unwrap_or(&nothing), now_us)
-        });
-        let mut problems: [Option<RequestError>; TOGETHER] = Default::default();
-        for ((ask, planned), problem) in asks.iter().zip(&mut planned).zip(&mut problems) {
-            *problem = planned.fill(ask).err();
-            memory.foresee(&planned.plan);
-        }
-        for ((ask, planned), problem) in asks.iter().zip(&planned).zip(problems) {
-            if let Some(problem) = problem {
-                say(ask, Err(problem.into()));
-                continue;
-            }
-            let outcomes = memory.decide(&planned.plan, now_us);
-            self.conclude(ask, planned, Ok(&outcomes), |answer| say(ask, Ok(answer)));
-        }
-    }
-
     /// What would apply to a request and why, as a JSON document; none without a policy. Takes
     /// nothing and asks no store.
     pub fn explain(&self, ask: &Ask<'_>) -> Option<Vec<u8>> {
@@ -202,7 +166,7 @@ impl Node {
 
     /// Words the answer, counts it, and keeps a denial for whoever asks why.
     #[inline]
-    fn conclude<T>(
+    pub(crate) fn conclude<T>(
         &self,
         ask: &Ask<'_>,
         planned: &Planned<'_>,
@@ -227,8 +191,8 @@ impl Node {
 /// A node as one worker's thread sees it: with a way of its own to the store. Stays there.
 #[derive(Debug)]
 pub struct WorkerNode {
-    node: Arc<Node>,
-    way: Way,
+    pub(crate) node: Arc<Node>,
+    pub(crate) way: Way,
 }
 
 impl WorkerNode {
@@ -314,7 +278,7 @@ impl WorkerNode {
     }
 
     #[inline]
-    async fn count(&self, planned: &Planned<'_>) -> Result<Outcomes, StoreFailure> {
+    pub(crate) async fn count(&self, planned: &Planned<'_>) -> Result<Outcomes, StoreFailure> {
         let store = &self.node.store;
         let watch = if store.is_immediate() { None } else { self.node.metrics.watch(Timed::Store) };
         let outcomes = store.decide(&self.way, &planned.plan, planned.now_us).await;
@@ -324,7 +288,7 @@ impl WorkerNode {
 }
 
 #[inline]
-fn in_force(policy: &Guard<Option<Arc<RuleSet>>>) -> Result<&RuleSet, Refused> {
+pub(crate) fn in_force(policy: &Guard<Option<Arc<RuleSet>>>) -> Result<&RuleSet, Refused> {
     policy.as_deref().ok_or(Refused::NotReady)
 }
 

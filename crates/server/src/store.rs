@@ -1,7 +1,7 @@
 //! The store that a node was started with, and a worker thread's way to it.
 
 use tidegate_core::Plan;
-use tidegate_counters::redis::{RedisHandle, RedisStore, StoreError};
+use tidegate_counters::redis::{self, Aboard, Departure, RedisHandle, RedisStore, StoreError};
 use tidegate_counters::{MemoryStore, Outcomes};
 
 use crate::metrics::{Kind, Page};
@@ -23,6 +23,44 @@ pub(crate) enum Way {
     Here,
     /// This thread's connection.
     Redis(RedisHandle),
+}
+
+/// How far a request has come at once.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// It is answered.
+    Known(Result<Outcomes, StoreFailure>),
+    /// It is on its way.
+    Aboard(Departure, Aboard),
+    /// Nothing was done yet: [`Store::decide`] must see to it.
+    Waits,
+}
+
+impl Way {
+    /// Begins to decide a request without waiting.
+    #[inline]
+    pub(crate) fn begin(&self, plan: &Plan<'_>, now_us: u64) -> Begun {
+        let Self::Redis(handle) = self else { return Begun::Waits };
+        match handle.begin(plan, now_us) {
+            redis::Begun::Known(outcomes) => Begun::Known(outcomes.map_err(StoreFailure::from)),
+            redis::Begun::Aboard(departure, aboard) => Begun::Aboard(departure, aboard),
+            redis::Begun::Waits => Begun::Waits,
+        }
+    }
+
+    /// Takes the answer to a request that was aboard.
+    #[inline]
+    pub(crate) fn ended(
+        &self,
+        plan: &Plan<'_>,
+        departure: &Departure,
+        told: Result<Outcomes, StoreError>,
+    ) -> Result<Outcomes, StoreFailure> {
+        if let Self::Redis(handle) = self {
+            handle.ended(plan, departure, &told);
+        }
+        Ok(told?)
+    }
 }
 
 /// Why the store gave no answer, as one of few words that metrics can bear.

@@ -167,7 +167,7 @@ impl Cluster {
         StoreError::Disconnected { why }
     }
 
-    fn wire(&self, slot: u16) -> Option<Rc<Wire>> {
+    pub(super) fn wire(&self, slot: u16) -> Option<Rc<Wire>> {
         let map = self.map.borrow();
         let node = map.node(slot)?;
         if let Some(wire) = self.lines.borrow().get(node) {

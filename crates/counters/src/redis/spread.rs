@@ -11,6 +11,7 @@ use tidegate_core::{Action, OnStoreFailure, Plan, PlannedOp};
 use super::call::{Kind, whole};
 use super::cluster::Cluster;
 use super::error::StoreError;
+use super::wire::Aboard;
 use crate::Outcomes;
 use crate::clock::Deadline;
 use crate::join::join;
@@ -28,6 +29,14 @@ pub(super) async fn decide(cluster: &Cluster, plan: &Plan<'_>) -> Result<Outcome
         cluster.far.note(plan, outcomes);
     }
     decided
+}
+
+/// Begins to decide a plan whose counters lie in one slot, at a node that is known; none: it needs
+/// more than one call, or must wait for the node to be known.
+pub(super) fn begin(cluster: &Cluster, plan: &Plan<'_>) -> Option<Result<Aboard, StoreError>> {
+    let slot = Spread::of(cluster, plan).only_slot()?;
+    let wire = cluster.wire(slot).filter(|wire| wire.is_tried())?;
+    Some(wire.board(plan, Kind::Decide, Some(slot), None, whole))
 }
 
 /// Forgets the counters of a plan.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_core::Plan;
 
 use super::blocking;
+use super::changes::Changes;
 use super::error::StoreError;
 use super::handle::RedisHandle;
 use super::health::{Health, Record};
@@ -28,13 +29,10 @@ pub(super) struct Shared {
     pub(super) options: RedisOptions,
     pub(super) keys: Keys,
     pub(super) health: Record,
+    pub(super) changes: Changes,
     /// The deadline of async decisions, less what their timer rounds up by.
     pub(super) patience: Duration,
-    #[cfg_attr(
-        not(feature = "fake-clock"),
-        expect(dead_code, reason = "the server's time counts")
-    )]
-    clock: Arc<Clock>,
+    pub(super) clock: Arc<Clock>,
 }
 
 impl Shared {
@@ -58,6 +56,7 @@ impl RedisStore {
         let shared = Shared {
             keys: Keys::new(&options.prefix),
             health: Record::default(),
+            changes: Changes::default(),
             patience: patience.max(options.deadline / 2),
             options,
             clock,

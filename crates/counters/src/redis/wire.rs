@@ -1,12 +1,16 @@
 //! A line with what both ends of it need: requests' tasks on one side, its driver on the other.
 
 use std::cell::RefCell;
+use std::fmt;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use tidegate_core::{Action, Plan, PlannedOp};
 use tokio::sync::Notify;
 
+use super::batch::Seat;
 use super::call::Kind;
 use super::cluster::Events;
 use super::driver;
@@ -42,27 +46,40 @@ impl Wire {
     /// Asks for a plan, or for what of it lies in one slot.
     #[inline]
     pub(super) async fn ask(
-        &self,
+        self: &Rc<Self>,
         plan: &Plan<'_>,
         kind: Kind,
         slot: Option<u16>,
         due: Option<Deadline>,
         part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
     ) -> Result<Outcomes, StoreError> {
-        let is_tried = self.line.borrow().is_tried;
-        if !is_tried {
+        if !self.is_tried() {
             // A node that has just started knows nothing against its store yet.
             let deadline = self.line.borrow().shared.options.deadline;
             let _ = tokio::time::timeout(deadline, self.attempt(|line| line.is_tried)).await;
         }
+        self.board(plan, kind, slot, due, part)?.await
+    }
+
+    /// True once an attempt to connect has ended.
+    #[inline]
+    pub(super) fn is_tried(&self) -> bool {
+        self.line.borrow().is_tried
+    }
+
+    /// Puts a plan, or what of it lies in one slot, into the batch that leaves next.
+    #[inline]
+    pub(super) fn board(
+        self: &Rc<Self>,
+        plan: &Plan<'_>,
+        kind: Kind,
+        slot: Option<u16>,
+        due: Option<Deadline>,
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
+    ) -> Result<Aboard, StoreError> {
         let (seat, leads) = self.line.borrow_mut().enqueue(plan, kind, slot, due, part)?;
-        if leads {
-            // The others that are ready in this turn join before it leaves.
-            let leader = Leader { wire: self, is_done: false };
-            tokio::task::yield_now().await;
-            leader.send();
-        }
-        seat.await
+        let lead = if leads { Some(Lead::of(self)) } else { None };
+        Ok(Aboard { seat, lead })
     }
 
     /// Says what of a plan is to be done in a slot, and does not wait for the answer.
@@ -91,23 +108,53 @@ impl Wire {
     }
 }
 
-/// Who opened a batch sends it; taken back before that, it leaves the sending to the driver.
-struct Leader<'a> {
-    wire: &'a Wire,
-    is_done: bool,
+/// A request that is in a batch. Dropped before that leaves, the request stays behind.
+#[derive(Debug)]
+pub struct Aboard {
+    seat: Seat,
+    lead: Option<Lead>,
 }
 
-impl Leader<'_> {
-    fn send(mut self) {
-        self.is_done = true;
-        self.wire.line.borrow_mut().send_ready();
+impl Future for Aboard {
+    type Output = Result<Outcomes, StoreError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Some(lead) = &mut self.lead {
+            ready!(lead.turn.as_mut().poll(cx));
+            lead.wire.line.borrow_mut().send_ready();
+            lead.is_done = true;
+            self.lead = None;
+        }
+        Pin::new(&mut self.seat).poll(cx)
     }
 }
 
-impl Drop for Leader<'_> {
+/// Who opened a batch sends it, once the others that are ready in this turn of the event loop have
+/// joined; taken back before that, it leaves the sending to the driver.
+struct Lead {
+    wire: Rc<Wire>,
+    turn: Pin<Box<dyn Future<Output = ()>>>,
+    is_done: bool,
+}
+
+impl Lead {
+    fn of(wire: &Rc<Wire>) -> Self {
+        let turn = Box::pin(tokio::task::yield_now());
+        Self { wire: Rc::clone(wire), turn, is_done: false }
+    }
+}
+
+impl Drop for Lead {
     fn drop(&mut self) {
         if !self.is_done {
             self.wire.line.borrow().wake_driver();
         }
+    }
+}
+
+impl fmt::Debug for Lead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lead").field("is_done", &self.is_done).finish_non_exhaustive()
     }
 }

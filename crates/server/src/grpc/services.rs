@@ -10,9 +10,10 @@ use smallvec::SmallVec;
 use super::health;
 use super::reflection;
 use super::rls::{self, RateLimitDoor};
-use super::transport::{Call, Code, Message, Reply, Service, Status};
+use super::transport::{Call, Calls, Code, Group, Message, Reply, Service, Status};
 use crate::metrics::Timed;
-use crate::pipeline::{TOGETHER, WorkerNode};
+use crate::pipeline::WorkerNode;
+use crate::together::TOGETHER;
 use crate::traces::{Asked, Ended};
 
 /// The services on one worker's thread.
@@ -45,6 +46,7 @@ impl Services {
 impl Service for Services {
     type Method = Method;
     type Later = Pin<Box<dyn Future<Output = Result<Message, Status>>>>;
+    type Several = Pin<Box<dyn Future<Output = ()>>>;
 
     #[inline]
     fn method(&self, path: &str) -> Option<Method> {
@@ -125,6 +127,38 @@ impl Service for Services {
             node.metrics().took(Timed::Grpc, watches.next().flatten());
             answer(outcome);
         });
+    }
+
+    #[inline]
+    fn call_several(
+        &self,
+        calls: Calls<Method>,
+        group: &Rc<Group>,
+    ) -> Result<Self::Several, Calls<Method>> {
+        let node = self.node.node();
+        let is_fit = |(method, call): &(Method, Call)| {
+            *method == Method::ShouldRateLimit && !node.is_traced(&call.metadata)
+        };
+        if node.is_immediate() || !calls.iter().all(is_fit) {
+            return Err(calls);
+        }
+        let (node, door, group) = (Rc::clone(&self.node), Arc::clone(&self.door), Rc::clone(group));
+        Ok(Box::pin(async move {
+            let metrics = node.node().metrics();
+            let mut watches: SmallVec<[_; TOGETHER]> =
+                calls.iter().map(|_| metrics.watch(Timed::Grpc)).collect();
+            rls::answer_several(
+                &node,
+                &door,
+                &calls,
+                |at| group.is_gone(at),
+                |at, outcome| {
+                    metrics.took(Timed::Grpc, watches[at].take());
+                    group.answer(at, outcome);
+                },
+            )
+            .await;
+        }))
     }
 
     #[inline]

@@ -78,6 +78,7 @@ impl Fragile {
 impl Service for Fragile {
     type Method = ();
     type Later = Ready<Result<Message, Status>>;
+    type Several = Ready<()>;
 
     fn method(&self, _path: &str) -> Option<()> {
         Some(())

@@ -13,7 +13,8 @@ use crate::access::{AdminToken, Denied, DoorToken};
 use crate::grpc::transport::{Call, Code, Message, Status};
 use crate::headers::HeaderProfile;
 use crate::node::Node;
-use crate::pipeline::{Ask, MOST_DESCRIPTORS, MOST_ENTRIES, Refused, TOGETHER, WorkerNode};
+use crate::pipeline::{Answer, Ask, MOST_DESCRIPTORS, MOST_ENTRIES, Refused, WorkerNode};
+use crate::together::TOGETHER;
 use crate::traces::Span;
 
 /// The entry that names the kind of its descriptor's hits.
@@ -96,6 +97,39 @@ pub fn answer_together<'c>(
         let encoded = decided.map(|it| encode(it, ask.descriptors.len(), door.profile));
         answer(encoded.map_err(|refused| status(&refused)));
     });
+}
+
+/// Answers calls that arrived together and are not traced, at most [`TOGETHER`], each as
+/// [`answer_later`] would; as [`WorkerNode::decide_several`], it says at its first poll what needs
+/// no waiting.
+pub async fn answer_several<M>(
+    node: &WorkerNode,
+    door: &RateLimitDoor,
+    calls: &[(M, Call)],
+    is_gone: impl Fn(usize) -> bool,
+    mut answer: impl FnMut(usize, Result<Message, Status>),
+) {
+    let mut requests: [RateLimitRequest<'_>; TOGETHER] = Default::default();
+    let mut places: Few<usize> = Few::new();
+    for (at, ((_, call), request)) in calls.iter().zip(&mut requests).enumerate() {
+        match read(request, door, &call.message, &call.metadata) {
+            Ok(()) => places.push(at),
+            Err(status) => answer(at, Err(status)),
+        }
+    }
+    let parts: Few<Parts<'_>> = places.iter().map(|at| Parts::of(&requests[*at])).collect();
+    let descriptors: Few<_> =
+        parts.iter().zip(&places).map(|(parts, at)| parts.descriptors(&requests[*at])).collect();
+    let asks: Few<_> = places
+        .iter()
+        .zip(&descriptors)
+        .map(|(at, descriptors)| Ask { domain: requests[*at].domain, descriptors })
+        .collect();
+    let say = |place: usize, decided: Result<&Answer<'_, '_>, Refused>| {
+        let encoded = decided.map(|it| encode(it, descriptors[place].len(), door.profile));
+        answer(places[place], encoded.map_err(|refused| status(&refused)));
+    };
+    node.decide_several(&asks, |place| is_gone(places[place]), say).await;
 }
 
 /// One for each call.

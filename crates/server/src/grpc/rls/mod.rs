@@ -15,6 +15,6 @@ mod request;
 mod response;
 mod units;
 
-pub use door::{RateLimitDoor, answer_later, answer_now, answer_together};
+pub use door::{RateLimitDoor, answer_later, answer_now, answer_several, answer_together};
 pub use request::{RateLimitDescriptor, RateLimitOverride, RateLimitRequest};
 pub use response::encode;

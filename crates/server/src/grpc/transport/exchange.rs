@@ -22,13 +22,11 @@ use super::message::{Assembler, Message};
 use super::room::Share;
 use super::server::Server;
 use super::service::{Call, Reply, Service};
+use super::several::Calls;
 use super::stats::count;
 use super::status::{Code, Status};
 
 pub(super) type Respond = SendResponse<Bytes>;
-
-/// Calls that arrived together.
-type Calls<M> = SmallVec<[(M, Call); TOGETHER]>;
 
 /// A request whose head was accepted.
 pub(super) struct Pending<M> {
@@ -105,9 +103,9 @@ impl<S: Service> Server<S> {
                 }
             });
         }));
-        let others = calls.drain(count - waiting.len()..).zip(waiting);
-        for ((method, call), respond) in others {
-            self.call(method, call, respond);
+        calls.drain(..count - waiting.len());
+        if !calls.is_empty() {
+            self.call_all(calls, waiting.collect());
         }
     }
 
@@ -215,7 +213,7 @@ impl<S: Service> Server<S> {
     }
 
     /// Calls the service.
-    fn call(self: &Rc<Self>, method: S::Method, call: Call, respond: Respond) {
+    pub(super) fn call(self: &Rc<Self>, method: S::Method, call: Call, respond: Respond) {
         let deadline = call.deadline;
         match catch_unwind(AssertUnwindSafe(|| self.service.call(method, call))) {
             Ok(Reply::Ready(outcome)) => self.answer(respond, outcome),
@@ -234,7 +232,7 @@ impl<S: Service> Server<S> {
         Status::internal("a bug in the server; its log holds the place")
     }
 
-    fn answer(self: &Rc<Self>, mut respond: Respond, outcome: Result<Message, Status>) {
+    pub(super) fn answer(self: &Rc<Self>, mut respond: Respond, outcome: Result<Message, Status>) {
         let message = match outcome {
             Ok(message) => message.into_bytes(),
             Err(status) => return self.heads.fail(&mut respond, &status),

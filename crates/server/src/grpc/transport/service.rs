@@ -1,11 +1,14 @@
 //! What a gRPC service is to the transport: methods by path, calls by message.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::message::Message;
+use super::several::{Calls, Group};
 use super::status::Status;
 
 /// A set of methods that take one message each. One instance lives on each worker thread.
@@ -15,6 +18,9 @@ pub trait Service: 'static {
 
     /// An answer that is not there yet. Dropped when the client takes the request back.
     type Later: Future<Output = Result<Message, Status>> + 'static;
+
+    /// Answers that are not there yet, of several requests: says them to the [`Group`].
+    type Several: Future<Output = ()> + Unpin + 'static;
 
     /// The method of a path (`/package.Service/Method`, compared whole); none: UNIMPLEMENTED.
     fn method(&self, path: &str) -> Option<Self::Method>;
@@ -32,6 +38,21 @@ pub trait Service: 'static {
         _calls: &[(Self::Method, Call)],
         _answer: impl FnMut(Result<Message, Status>),
     ) {
+    }
+
+    /// Takes calls that arrived together and must wait, to be answered through the group; gives
+    /// them back where they had better be called one by one. Polled once at once, with a waker
+    /// that does nothing: what is answered then needs no task.
+    ///
+    /// # Errors
+    /// The calls, untouched.
+    #[inline]
+    fn call_several(
+        &self,
+        calls: Calls<Self::Method>,
+        _group: &Rc<Group>,
+    ) -> Result<Self::Several, Calls<Self::Method>> {
+        Err(calls)
     }
 
     /// True for a method whose stream carries questions until the client ends it, each answered
