@@ -12,4 +12,4 @@ pub use algorithms::{Algorithm, Numbers};
 pub use decision::{Decision, LimitReport, Outcome, Reason, conclude};
 pub use error::{RequestError, SnapshotError};
 pub use matching::{Action, Descriptor, Plan, PlannedOp, RequestRate, Verb, Verdict, key_alone};
-pub use snapshot::{Domain, Identities, LimitUid, OnStoreFailure, Rule, RuleSet};
+pub use snapshot::{Consistency, Domain, Identities, LimitUid, OnStoreFailure, Rule, RuleSet};

@@ -133,6 +133,7 @@ impl Node {
         };
         let revision = Arc::clone(&rules.revision);
         self.metrics.learn(&rules);
+        self.store.run(&revision);
         let before = self.policy.swap(Some(Arc::new(rules)));
         {
             let mut reloads = self.reloads.lock();

@@ -118,6 +118,13 @@ impl Store {
         }
     }
 
+    /// Says which policy this node runs, to those that share the store.
+    pub(crate) fn run(&self, revision: &str) {
+        if let Self::Redis(redis) = self {
+            redis.run(revision);
+        }
+    }
+
     /// What the store counts about itself.
     pub(crate) fn metrics(&self, page: &mut Page) {
         match self {
@@ -129,6 +136,8 @@ impl Store {
                 page.single(name, Kind::Counter, help, memory.folded());
             }
             Self::Redis(redis) => {
+                let help = "Nodes that share the store, this one included; 0: not known.";
+                page.single("tidegate_nodes", Kind::Gauge, help, redis.nodes() as usize);
                 let help = "Connections to the store that stand now.";
                 let health = redis.health();
                 page.single("tidegate_store_connections", Kind::Gauge, help, health.connections);

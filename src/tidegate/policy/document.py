@@ -137,8 +137,10 @@ class Limit(Part):
         default=Algorithm.TOKEN_BUCKET, description="How it counts; leaky_bucket is token_bucket."
     )
     counts: Name = Field(default="requests", description="Which cost of the request it takes.")
-    consistency: Literal["exact"] = Field(
-        default="exact", description="exact: every decision is made in the store."
+    consistency: Literal["exact", "local"] = Field(
+        default="exact",
+        description="Where a limit on a shared store is decided: in the store (exact), or at each "
+        "node, which settles with the store 20 times a second (local: over by at most 1 %).",
     )
     on_store_failure: Literal["open", "closed"] = Field(
         default="open", description="Without the store: allow (open) or deny (closed)."

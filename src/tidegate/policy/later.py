@@ -20,7 +20,7 @@ _FIELDS = {
     "wait_replicas": "",
 }
 _VALUES = {
-    "consistency": (("local", "sharded", "sampled", "auto"), "leave it out, or write exact"),
+    "consistency": (("sharded", "sampled", "auto"), "write exact or local"),
     "on_store_failure": (("local", "soft"), "write open or closed"),
     "on_exceed": (("queue",), "write reject or shadow"),
 }

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tidegate.policy.document import Algorithm
-from tidegate.policy.numbers import of_preset
+from tidegate.policy.numbers import of_preset, resolve
 from tidegate.policy.problems import Finding, Path, Severity, printable, quoted
 from tidegate.policy.sizes import check_sizes
 from tidegate.policy.tenants import check_plans, check_tenants
@@ -19,6 +19,7 @@ CheckRegex = Callable[[str], str | None]
 """Says what is wrong with a regular expression, or `None`."""
 
 MOST_KEYS = 65_535
+LEAST_LOCAL = 100
 _FILLED_BY_THE_GATEWAY = frozenset(
     {
         "destination_cluster", "domain", "generic_key", "header_match", "host", "ip", "client_ip",
@@ -82,9 +83,29 @@ def _check_words(limit: Limit, path: Path) -> Iterator[Finding]:
         if getattr(limit, word) and limit.algorithm is Algorithm.SLIDING_LOG:
             message = f"{word} does not go with sliding_log: its size would have no bound"
             yield Finding((*path, word), message, hint)
+    yield from _check_local(limit, path)
     if limit.request_override and len(limit.rate.items) > 1:
         message = "request_override needs one rate: a request brings one"
         yield Finding((*path, "request_override"), message, "make a limit of each rate")
+
+
+def _check_local(limit: Limit, path: Path) -> Iterator[Finding]:
+    """What a node cannot decide by itself within one per cent of the limit."""
+    if limit.consistency != "local":
+        return
+    here = (*path, "consistency")
+    if limit.algorithm is Algorithm.SLIDING_LOG:
+        message = "consistency: local does not go with sliding_log, whose entries a node lacks"
+        yield Finding(here, message, "write exact, or choose sliding_window")
+    for word in ("count_denied", "request_override"):
+        if getattr(limit, word):
+            message = f"consistency: local does not go with {word}"
+            yield Finding(here, message, "write exact")
+    sizes = [numbers.burst for numbers in resolve(limit.algorithm, [limit]) if numbers]
+    if sizes and 0 < min(sizes) < LEAST_LOCAL:
+        message = f"consistency: local of fewer than {LEAST_LOCAL}: a hundredth is no request"
+        hint = "write exact, which it will be in any case"
+        yield Finding(here, message, hint, Severity.WARNING)
 
 
 def _check_when(limit: Limit, path: Path, check_regex: CheckRegex | None) -> Iterator[Finding]:

@@ -154,6 +154,19 @@ impl Met {
         self.is_dirty = true;
     }
 
+    /// Adds what was taken elsewhere, in the current window and in the one before; a bucket takes
+    /// both.
+    pub fn add(&mut self, here: u64, before: u64) {
+        self.charge(here);
+        match &mut self.state {
+            State::Windows(windows) if self.algorithm == Algorithm::SlidingWindow => {
+                windows.prev = add(windows.prev, before);
+            }
+            State::Bucket(bucket) => bucket.charge(self.numbers.burst, before),
+            _ => {}
+        }
+    }
+
     /// Gives `cost` back to the current window or level; creates nothing.
     pub fn refund(&mut self, cost: u64) {
         if !self.exists {

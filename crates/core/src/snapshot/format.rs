@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::Deserialize;
 
+use super::rules::Consistency;
 use crate::algorithms::{Algorithm, Numbers};
 
 /// The only form that this build reads.
@@ -44,6 +45,8 @@ pub struct LimitDoc {
     pub on_exceed: OnExceedDoc,
     pub count_denied: bool,
     pub request_override: bool,
+    #[serde(default)]
+    pub consistency: Consistency,
 }
 
 #[derive(Deserialize)]

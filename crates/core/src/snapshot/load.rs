@@ -10,8 +10,8 @@ use super::format::{
     PatternDoc, SnapshotDoc, TenantDoc, WhenDoc,
 };
 use super::rules::{
-    Condition, Domain, FastMap, KeyId, Missing, OnStoreFailure, Override, Pattern, Rule, RuleSet,
-    Tenant,
+    Condition, Consistency, Domain, FastMap, KeyId, Missing, OnStoreFailure, Override, Pattern,
+    Rule, RuleSet, Tenant,
 };
 use crate::algorithms::{Algorithm, Numbers};
 use crate::error::SnapshotError;
@@ -119,6 +119,13 @@ fn rule(
             "a sliding_log with count_denied or request_override: it could not be bounded".into()
         );
     }
+    if doc.consistency != Consistency::Exact
+        && (doc.algorithm == Algorithm::SlidingLog || doc.count_denied || doc.request_override)
+    {
+        return Err("consistency: local goes with no sliding_log, count_denied or \
+                    request_override"
+            .into());
+    }
     let when: Result<_, String> = doc.when.into_iter().map(|row| condition(row, keys)).collect();
     let per: Box<[KeyId]> = doc.per.iter().map(|key| keys.id(key)).collect();
     let tenant_at = per.iter().position(|key| Some(*key) == tenant_key);
@@ -145,6 +152,7 @@ fn rule(
         is_shadow: doc.on_exceed == OnExceedDoc::Shadow,
         counts_denied: doc.count_denied,
         takes_request_rate: doc.request_override,
+        consistency: doc.consistency,
         tenant_at,
     })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use regex::bytes::Regex;
+use serde::Deserialize;
 
 use super::LimitUid;
 use crate::algorithms::{Algorithm, Numbers};
@@ -95,6 +96,17 @@ pub enum OnStoreFailure {
     Closed,
 }
 
+/// Where a limit on a shared store is decided. In memory every decision is exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Consistency {
+    /// In the store.
+    #[default]
+    Exact,
+    /// At the node, which tells the store what it admitted and hears of the others.
+    Local,
+}
+
 /// One rate of one limit.
 #[expect(clippy::struct_excessive_bools, reason = "each is a word that a policy says or not")]
 #[derive(Debug)]
@@ -129,6 +141,9 @@ pub struct Rule {
     pub counts_denied: bool,
     /// True if a request may bring its own rate; never with a log.
     pub takes_request_rate: bool,
+    /// Where it is decided; away from the store never with a log, `counts_denied` or
+    /// `takes_request_rate`.
+    pub consistency: Consistency,
     /// Where in `per` the tenant's key stands.
     pub tenant_at: Option<usize>,
 }

@@ -1,6 +1,7 @@
 //! Requests that travel in one call: who waits, until when, and what became of them.
 
 use std::cell::{RefCell, RefMut};
+use std::future::poll_fn;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -175,6 +176,15 @@ pub(super) struct Seat {
 impl Seat {
     pub(super) const fn new(batch: Rc<Batch>, index: usize) -> Self {
         Self { batch, index, stays: false }
+    }
+
+    /// Waits for the whole answer as it came.
+    pub(super) async fn told(mut self) -> Result<Vec<u8>, StoreError> {
+        poll_fn(|cx| Pin::new(&mut self).poll(cx).map(|told| told.map(|_| ()))).await?;
+        match &mut self.batch.body().stage {
+            Stage::Answered(told) => Ok(std::mem::take(told)),
+            _ => Err(StoreError::Protocol),
+        }
     }
 
     /// Lets the request travel without a companion.

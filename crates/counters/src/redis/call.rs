@@ -21,7 +21,10 @@ const OPERATION: usize = 13;
 /// Rules looked through for one of the same numbers; others get a row of their own.
 const RULES_COMPARED: usize = 8;
 
+const PEEK: u8 = 1;
 const CHARGE_ANYWAY: u8 = 3;
+/// Beside the number of rules.
+const TELL: u16 = 1 << 15;
 const SHADOW: u8 = 4;
 const LAST: u8 = 8;
 
@@ -33,6 +36,10 @@ pub(super) enum Kind {
     Decide,
     /// Deletes keys.
     Delete,
+    /// Charges what was admitted elsewhere and asks for the states.
+    Settle,
+    /// A command of its own, answered by a number.
+    Words,
     /// Asks for a sign of life.
     Probe,
 }
@@ -102,25 +109,50 @@ impl Call {
             let bits = match action {
                 Action::Charge(_) if op.rule.counts_denied => CHARGE_ANYWAY,
                 Action::Charge(_) => 0,
-                Action::Peek(_) => 1,
+                Action::Peek(_) => PEEK,
                 Action::Refund(_) => 2,
             };
             let flags = bits | if op.rule.is_shadow { SHADOW } else { 0 };
-            // One above the most that any limit holds stands for everything above; a double
-            // holds it exactly.
-            let cost = action.cost().min(tidegate_core::units::MAX + 1) as f64;
-            let mut record = [0; OPERATION];
-            record[..2].copy_from_slice(&key.to_le_bytes());
-            record[2..4].copy_from_slice(&rule.to_le_bytes());
-            record[4] = flags;
-            record[5..].copy_from_slice(&cost.to_le_bytes());
-            self.ops.extend_from_slice(&record);
+            let cost = action.cost();
+            self.ops.extend_from_slice(&operation(key, rule, flags, cost));
         }
         if let Some(flags) = self.ops.len().checked_sub(OPERATION - 4) {
             self.ops[flags] |= LAST;
         }
         self.requests += 1;
         start..self.operations()
+    }
+
+    /// Packs what was admitted at one counter in some windows (start, units), or a look at it.
+    pub(super) fn push_settling(
+        &mut self,
+        key: &[u8],
+        algorithm: Algorithm,
+        numbers: Numbers,
+        taken: impl Iterator<Item = (u64, u64)>,
+    ) {
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        let key = self.index_of_key() + 1;
+        let mut pack = |numbers: Numbers, action: u8, cost: u64| {
+            let rule = self.rule_index(algorithm, numbers) + 1;
+            self.ops.extend_from_slice(&operation(key, rule, action | LAST, cost));
+        };
+        let mut is_look = true;
+        for (start_us, units) in taken.filter(|(_, units)| *units > 0) {
+            let burst = if algorithm == Algorithm::TokenBucket { numbers.burst } else { start_us };
+            pack(Numbers { burst, ..numbers }, CHARGE_ANYWAY, units);
+            is_look = false;
+        }
+        if is_look {
+            pack(numbers, PEEK, 1);
+        }
+        self.requests += 1;
+    }
+
+    /// Says this command instead of all else.
+    pub(super) fn say(&mut self, command: Vec<u8>) {
+        self.keys = command;
     }
 
     /// Keeps only these operations, in order. A key that none of them names does no harm.
@@ -156,6 +188,10 @@ impl Call {
             resp::append_command(out, &[b"PING"]);
             return;
         }
+        if self.kind == Kind::Words {
+            out.extend_from_slice(&self.keys);
+            return;
+        }
         if self.kind == Kind::Delete {
             resp::append_head(out, 1 + keys);
             resp::append_bulk(out, b"DEL");
@@ -188,7 +224,8 @@ impl Call {
         out.push(b'$');
         resp::append_number(out, (2 + self.rules.len() * RECORD + self.ops.len()) as u64);
         out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(&(self.rules.len() as u16).to_le_bytes());
+        let tells = if self.kind == Kind::Settle { TELL } else { 0 };
+        out.extend_from_slice(&(self.rules.len() as u16 | tells).to_le_bytes());
         for (algorithm, numbers) in &self.rules {
             out.push(match algorithm {
                 Algorithm::FixedWindow => 1,
@@ -208,6 +245,12 @@ impl Call {
     fn key_index<'r>(&mut self, keys: &Keys, plan: &Plan<'r>, op: &PlannedOp<'r>) -> u16 {
         self.key.clear();
         keys.append(&mut self.key, plan, op);
+        self.index_of_key()
+    }
+
+    /// The place of the key that stands in `self.key`.
+    #[inline]
+    fn index_of_key(&mut self) -> u16 {
         let (wire, places, hasher) = (&self.keys, &self.places, &self.hasher);
         let bytes = |at: u16| {
             let place = &places[usize::from(at)];
@@ -235,6 +278,20 @@ impl Call {
         });
         index as u16
     }
+}
+
+/// One operation as it stands in the batch.
+#[inline]
+fn operation(key: u16, rule: u16, flags: u8, cost: u64) -> [u8; OPERATION] {
+    // One above the most that any limit holds stands for everything above; a double holds it
+    // exactly.
+    let cost = cost.min(tidegate_core::units::MAX + 1) as f64;
+    let mut record = [0; OPERATION];
+    record[..2].copy_from_slice(&key.to_le_bytes());
+    record[2..4].copy_from_slice(&rule.to_le_bytes());
+    record[4] = flags;
+    record[5..].copy_from_slice(&cost.to_le_bytes());
+    record
 }
 
 /// Every operation of a plan, as planned.
@@ -274,7 +331,7 @@ mod tests {
         Plan::new(rules.domain(b"d").unwrap(), &[descriptor], 0).unwrap()
     }
 
-    fn operation(key: u16, rule: u16, flags: u8, cost: f64) -> Vec<u8> {
+    fn packed(key: u16, rule: u16, flags: u8, cost: f64) -> Vec<u8> {
         let head = [key.to_le_bytes(), rule.to_le_bytes()].concat();
         [head, vec![flags], cost.to_le_bytes().to_vec()].concat()
     }
@@ -286,12 +343,12 @@ mod tests {
         assert_eq!(call.push(&keys, &plan(&rules, Verb::Hit, 2, b"x"), whole), 0..3);
         assert_eq!(call.push(&keys, &plan(&rules, Verb::Refund, 1, b"x"), whole), 3..6);
         let expected = [
-            operation(1, 1, 0, 2.0),
-            operation(2, 2, SHADOW, 2.0),
-            operation(3, 1, LAST, 2.0),
-            operation(1, 1, 2, 1.0),
-            operation(2, 2, 2 | SHADOW, 1.0),
-            operation(3, 1, 2 | LAST, 1.0),
+            packed(1, 1, 0, 2.0),
+            packed(2, 2, SHADOW, 2.0),
+            packed(3, 1, LAST, 2.0),
+            packed(1, 1, 2, 1.0),
+            packed(2, 2, 2 | SHADOW, 1.0),
+            packed(3, 1, 2 | LAST, 1.0),
         ];
         assert_eq!(call.ops, expected.concat());
         assert_eq!((call.places.len(), call.rules.len()), (3, 2));

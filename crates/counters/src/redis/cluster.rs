@@ -167,6 +167,11 @@ impl Cluster {
         StoreError::Disconnected { why }
     }
 
+    /// The wire to the node of a slot, if that is known.
+    pub(super) fn known(&self, slot: u16) -> Result<Rc<Wire>, StoreError> {
+        self.wire(slot).ok_or_else(|| self.nobody(slot))
+    }
+
     pub(super) fn wire(&self, slot: u16) -> Option<Rc<Wire>> {
         let map = self.map.borrow();
         let node = map.node(slot)?;

@@ -1,28 +1,39 @@
 //! One worker thread's way to the store.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tidegate_core::{Action, Plan};
+use tidegate_core::{Action, Plan, PlannedOp};
 
 use super::call::{Kind, whole};
 use super::cluster::Cluster;
 use super::denials::Denials;
 use super::error::StoreError;
 use super::line::Line;
+use super::local::{self, Name, Standing};
 use super::options::Address;
 use super::spread;
 use super::store::Shared;
 use super::wire::{Aboard, Wire};
 use crate::Outcomes;
+use crate::clock::Deadline;
 
 /// A worker's connection with the batches that wait for it. Stays on its thread; clones share the
 /// connection, and the last one to go closes it.
 #[derive(Clone, Debug)]
 pub struct RedisHandle {
-    owner: Rc<Owner>,
-    shared: Arc<Shared>,
-    denials: Rc<Denials>,
+    inner: Rc<Inner>,
+}
+
+/// What the clones of a handle share.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) owner: Owner,
+    pub(super) shared: Arc<Shared>,
+    denials: Denials,
+    /// The counters whose mirrors this worker settles.
+    pub(super) mine: RefCell<Vec<Name>>,
 }
 
 /// What is kept of a request while it waits for its answer.
@@ -45,7 +56,7 @@ pub enum Begun {
 
 /// Where the counters of a plan are.
 #[derive(Debug)]
-enum Owner {
+pub(super) enum Owner {
     /// All on one server.
     Server(Rc<Wire>),
     /// On the masters of a Cluster, by slot.
@@ -61,6 +72,55 @@ impl Drop for Owner {
     }
 }
 
+impl Owner {
+    pub(super) const fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
+    /// The wire to the one server, or to the node of a slot.
+    pub(super) fn wire(&self, slot: Option<u16>) -> Result<Rc<Wire>, StoreError> {
+        match (self, slot) {
+            (Self::Server(wire), _) => Ok(Rc::clone(wire)),
+            (Self::Cluster(cluster), Some(slot)) => cluster.known(slot),
+            (Self::Cluster(_), None) => Err(StoreError::Protocol),
+        }
+    }
+
+    /// Asks for a plan.
+    pub(super) async fn ask(&self, plan: &Plan<'_>) -> Result<Outcomes, StoreError> {
+        match self {
+            Self::Server(wire) => wire.ask(plan, Kind::Decide, None, None, whole).await,
+            Self::Cluster(cluster) => spread::decide(cluster, plan).await,
+        }
+    }
+
+    /// Asks for a part of a plan until then; none where that part lies in several slots.
+    pub(super) async fn ask_part(
+        &self,
+        plan: &Plan<'_>,
+        kind: Kind,
+        due: Deadline,
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
+    ) -> Option<Result<Outcomes, StoreError>> {
+        match self {
+            Self::Server(wire) => Some(wire.ask(plan, kind, None, Some(due), part).await),
+            Self::Cluster(cluster) => {
+                let mut slots = plan
+                    .asked()
+                    .enumerate()
+                    .filter(|(at, op)| part(*at, op).is_some())
+                    .map(|(_, op)| cluster.shared.keys.slot(plan, op));
+                let slot = slots.next()?;
+                if slots.any(|other| other != slot) {
+                    return None;
+                }
+                drop(slots);
+                Some(cluster.ask(plan, kind, slot, Some(due), part).await)
+            }
+        }
+    }
+}
+
 impl RedisHandle {
     pub(super) fn spawn(shared: Arc<Shared>) -> Self {
         let owner = match shared.options.address {
@@ -69,7 +129,15 @@ impl RedisHandle {
                 Owner::Server(Wire::spawn(&shared, None))
             }
         };
-        Self { owner: Rc::new(owner), shared, denials: Rc::default() }
+        let (denials, mine) = (Denials::default(), RefCell::default());
+        Self { inner: Rc::new(Inner { owner, shared, denials, mine }) }
+    }
+
+    /// With the tasks that keep what this node knows of counters and of other nodes.
+    pub(super) fn tended(self) -> Self {
+        tokio::task::spawn_local(local::tend(Rc::downgrade(&self.inner)));
+        tokio::task::spawn_local(local::nodes::speak(Rc::downgrade(&self.inner)));
+        self
     }
 
     /// Begins to decide a request at `now_us` (unix, by the node's clock) without waiting: what is
@@ -80,11 +148,16 @@ impl RedisHandle {
         if plan.asked().next().is_none() {
             return Begun::Known(Ok(Outcomes::new()));
         }
-        let changes = &self.shared.changes;
-        if let Some(outcomes) = self.denials.answer(changes, plan, now_us) {
+        let changes = &self.inner.shared.changes;
+        if let Some(outcomes) = self.inner.denials.answer(changes, plan, now_us) {
             return Begun::Known(Ok(outcomes));
         }
-        let begun = match &*self.owner {
+        match local::stand(&self.inner, plan, now_us) {
+            Standing::Elsewhere => {}
+            Standing::Known(outcomes) => return Begun::Known(Ok(outcomes)),
+            Standing::Waits => return Begun::Waits,
+        }
+        let begun = match &self.inner.owner {
             Owner::Server(wire) if wire.is_tried() => {
                 wire.board(plan, Kind::Decide, None, None, whole)
             }
@@ -104,7 +177,7 @@ impl RedisHandle {
     #[inline]
     fn departing(&self, plan: &Plan<'_>, now_us: u64) -> Departure {
         self.note_refunds(plan);
-        Departure { at_us: now_us, changes: self.shared.changes.so_far() }
+        Departure { at_us: now_us, changes: self.inner.shared.changes.so_far() }
     }
 
     /// Learns from the answer to a request that was begun.
@@ -116,19 +189,19 @@ impl RedisHandle {
         told: &Result<Outcomes, StoreError>,
     ) {
         self.note_refunds(plan);
-        let changes = &self.shared.changes;
+        let changes = &self.inner.shared.changes;
         if let Ok(outcomes) = told
             && changes.so_far() == departure.changes
         {
-            let now_us = || self.shared.clock.now_us();
-            self.denials.note(changes, plan, outcomes, departure.at_us, now_us);
+            let now_us = || self.inner.shared.clock.now_us();
+            self.inner.denials.note(changes, plan, outcomes, departure.at_us, now_us);
         }
     }
 
     #[inline]
     fn note_refunds(&self, plan: &Plan<'_>) {
         for op in plan.asked().filter(|op| matches!(op.action, Action::Refund(_))) {
-            let changes = &self.shared.changes;
+            let changes = &self.inner.shared.changes;
             changes.note_refund(op.rule.uid);
             changes.note(changes.hash(op.rule.uid, plan.key(op)));
         }
@@ -141,15 +214,16 @@ impl RedisHandle {
     /// not charged.
     #[inline]
     pub async fn decide(&self, plan: &Plan<'_>) -> Result<Outcomes, StoreError> {
-        let now_us = self.shared.clock.now_us();
+        let now_us = self.inner.shared.clock.now_us();
         let (departure, told) = match self.begin(plan, now_us) {
             Begun::Known(told) => return told,
             Begun::Aboard(departure, aboard) => (departure, aboard.await),
             Begun::Waits => {
                 let departure = self.departing(plan, now_us);
-                let told = match &*self.owner {
-                    Owner::Server(wire) => wire.ask(plan, Kind::Decide, None, None, whole).await,
-                    Owner::Cluster(cluster) => spread::decide(cluster, plan).await,
+                let told = match local::stand(&self.inner, plan, now_us) {
+                    Standing::Elsewhere => self.inner.owner.ask(plan).await,
+                    Standing::Known(outcomes) => Ok(outcomes),
+                    Standing::Waits => local::decide(&self.inner, plan).await,
                 };
                 (departure, told)
             }
@@ -161,7 +235,7 @@ impl RedisHandle {
     /// Forgets the counters that the plan meets.
     pub async fn reset(&self, plan: &Plan<'_>) -> Result<(), StoreError> {
         self.note_reset(plan);
-        let told = match &*self.owner {
+        let told = match &self.inner.owner {
             _ if plan.asked().next().is_none() => Ok(()),
             Owner::Server(wire) => {
                 wire.ask(plan, Kind::Delete, None, None, whole).await.map(|_| ())
@@ -173,13 +247,13 @@ impl RedisHandle {
     }
 
     fn note_reset(&self, plan: &Plan<'_>) {
-        let changes = &self.shared.changes;
+        let changes = &self.inner.shared.changes;
         plan.asked().for_each(|op| changes.note(changes.hash(op.rule.uid, plan.key(op))));
     }
 
     /// True if a connection stands; in a Cluster, one to each master.
     pub(super) fn is_up(&self) -> bool {
-        match &*self.owner {
+        match &self.inner.owner {
             Owner::Server(wire) => wire.line.borrow().is_up(),
             Owner::Cluster(cluster) => cluster.is_up(),
         }
@@ -187,7 +261,7 @@ impl RedisHandle {
 
     /// Waits until a connection stands; in a Cluster, one to each master.
     pub async fn connected(&self) {
-        match &*self.owner {
+        match &self.inner.owner {
             Owner::Server(wire) => wire.attempt(Line::is_up).await,
             Owner::Cluster(cluster) => cluster.connected().await,
         }

@@ -172,6 +172,34 @@ impl Line {
         Ok((Seat::new(batch, index), leads))
     }
 
+    /// Sends a call of another kind than decisions; `pack` fills it.
+    pub(super) fn send_call(
+        &mut self,
+        kind: Kind,
+        slot: Option<u16>,
+        pack: impl FnOnce(&mut Call),
+    ) -> Result<Seat, StoreError> {
+        if self.stream.is_none() {
+            return Err(StoreError::Disconnected { why: Arc::clone(&self.why_down) });
+        }
+        if self.breaker.is_open() {
+            return Err(StoreError::Silent);
+        }
+        let call = self.spare.pop().unwrap_or_default();
+        let batch = Rc::new(Batch::new(call, kind, slot, self.shared.fake_now()));
+        let index = {
+            let mut body = batch.body();
+            pack(&mut body.call);
+            let operations = 0..body.call.operations();
+            body.seat(operations, Deadline::after(self.shared.patience))
+        };
+        self.pending.push_back(Rc::clone(&batch));
+        self.is_timer_set = false;
+        self.send_ready();
+        self.wake_driver();
+        Ok(Seat::new(batch, index))
+    }
+
     /// Takes over a batch that another node sent here. It waits for a connection that is not
     /// there yet.
     pub(super) fn adopt(&mut self, batch: Rc<Batch>, is_asking: bool) {

@@ -24,6 +24,7 @@ mod handshake;
 mod health;
 mod keys;
 mod line;
+mod local;
 mod options;
 mod outcome;
 mod replies;

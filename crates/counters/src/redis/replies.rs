@@ -81,6 +81,12 @@ impl Line {
                 self.is_proven = true;
                 batch.end(Stage::Answered(records.to_vec()));
             }
+            (Kind::Settle, Reply::Bulk(Some(told))) if told.len() >= length => {
+                batch.end(Stage::Answered(told.to_vec()));
+            }
+            (Kind::Words, Reply::Integer(number)) => {
+                batch.end(Stage::Answered(number.to_le_bytes().to_vec()));
+            }
             (Kind::Probe, _) | (Kind::Delete, Reply::Integer(_)) => {
                 batch.end(Stage::Answered(Vec::new()));
             }

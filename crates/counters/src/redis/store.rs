@@ -11,6 +11,8 @@ use super::error::StoreError;
 use super::handle::RedisHandle;
 use super::health::{Health, Record};
 use super::keys::Keys;
+use super::local::Table;
+use super::local::nodes::Nodes;
 use super::options::{OptionsError, RedisOptions};
 use crate::{Clock, Outcomes};
 
@@ -30,6 +32,8 @@ pub(super) struct Shared {
     pub(super) keys: Keys,
     pub(super) health: Record,
     pub(super) changes: Changes,
+    pub(super) local: Table,
+    pub(super) nodes: Nodes,
     /// The deadline of async decisions, less what their timer rounds up by.
     pub(super) patience: Duration,
     pub(super) clock: Arc<Clock>,
@@ -57,6 +61,8 @@ impl RedisStore {
             keys: Keys::new(&options.prefix),
             health: Record::default(),
             changes: Changes::default(),
+            local: Table::default(),
+            nodes: Nodes::default(),
             patience: patience.max(options.deadline / 2),
             options,
             clock,
@@ -69,7 +75,17 @@ impl RedisStore {
     /// # Panics
     /// Outside a tokio `LocalSet`.
     pub fn handle(&self) -> RedisHandle {
-        RedisHandle::spawn(Arc::clone(&self.shared))
+        RedisHandle::spawn(Arc::clone(&self.shared)).tended()
+    }
+
+    /// Says which policy this node runs, so that nodes of one store learn where they differ.
+    pub fn run(&self, revision: &str) {
+        self.shared.nodes.run(revision);
+    }
+
+    /// Nodes that share the store, this one included; 0: not known.
+    pub fn nodes(&self) -> u32 {
+        self.shared.local.nodes()
     }
 
     /// Decides a request on the calling thread's own connection, made by its first call.
@@ -90,7 +106,9 @@ impl RedisStore {
 
     /// How the store's connections stand.
     pub fn health(&self) -> Health {
-        self.shared.health.read()
+        let mut health = self.shared.health.read();
+        health.warnings.extend(self.shared.nodes.warning());
+        health
     }
 
     /// What it was made with.

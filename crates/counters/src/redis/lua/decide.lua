@@ -3,7 +3,7 @@ local clock = redis.call('TIME') local now = clock[1] * 1000000 + clock[2]
 
 KEYS     each counter key of the batch, once. In a Cluster all lie in one slot: one hash tag.
 ARGV[1]  the batch, packed little-endian ('B' u8, 'H' u16, 'd' IEEE double that holds a whole number):
-           'H'      how many rules
+           'H'      how many rules; 32768 more: tell the states, as below
            '<Bddd'  for each rule: algorithm (1 fixed_window, 2 sliding_window, 3 sliding_log,
                     4 token_bucket), n (>= 1), period in microseconds, burst (windows: not read)
            '<HHBd'  for each operation, to the end: key and rule (indices from 1), flags, cost (>= 1).
@@ -17,6 +17,10 @@ Reply    '<Bddd' for each operation, in order, in one string: status, remaining,
            2  the key holds another type;  3  its value is no state of ours;  4  another operation
               of this request met 2 or 3. Such a request took nothing; the others are decided.
          An error reply: no request of the batch took anything.
+         Told to tell the states: after the records '<d' now and for each key, in order, its state as
+         it is left: 'B' how many bytes, and these. In such a batch the burst of a window's rule is the
+         start of the window in which action 3 happened: charged there if that still counts, else
+         nowhere; not on a log.
 
 State    string 'B' 17 fixed_window   + last, count
                     18 sliding_window + last, current, previous
@@ -104,6 +108,8 @@ local function sliding_wait(previous, current, cost, n, period, rest)
 end
 
 local rules = unpack('<H', batch)
+local is_telling = rules >= 32768
+if is_telling then rules = rules - 32768 end
 local step_log, write_log
 local has_log = false
 for i = 1, rules do has_log = has_log or string.byte(batch, 25 * i - 22) == 3 end
@@ -399,7 +405,7 @@ while position <= size do
         reset = period - at % period + skew
         if action == 3 then
           if cost <= n - taken then status = 1 else status = 0 end
-          if is_taking then
+          if is_taking and not (is_telling and burst < at - at % period) then
             taken, is_written = taken + cost, true
             if taken > MAX then taken = MAX end
           end
@@ -449,9 +455,12 @@ while position <= size do
         if part > 0 then weight = weight + 1 end
         if action == 3 then
           if cost <= n - current - weight then status = 1 else status = 0 end
-          if is_taking then
+          if is_taking and not (is_telling and burst < at - at % period) then
             current, is_written = current + cost, true
             if current > MAX then current = MAX end
+          elseif is_taking and burst == at - at % period - period then
+            previous, is_written = previous + cost, true
+            if previous > MAX then previous = MAX end
           end
           if cost > n then
             wait = -1
@@ -529,5 +538,12 @@ local pieces = {}
 for from = 1, count, 1000 do
   local to = from + 999 < count and from + 999 or count
   pieces[#pieces + 1] = pack('<' .. string.rep('Bddd', to - from + 1), spread(out, 4 * from - 3, 4 * to))
+end
+if is_telling then
+  pieces[#pieces + 1] = pack('<d', now)
+  for k = 1, #KEYS do
+    local state = type(states[k]) == 'string' and states[k] or ''
+    pieces[#pieces + 1] = pack('<B', #state) .. state
+  end
 end
 return table.concat(pieces)

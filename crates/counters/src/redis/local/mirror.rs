@@ -1,0 +1,186 @@
+//! One counter as this node sees it: the store's state at its last answer, and what the node has
+//! admitted since.
+//!
+//! Others only add to what the store holds, and what drains is known; so the mirror never holds
+//! more than the counter does, and where it has no room the store has none. What it admits beyond
+//! that is bounded by the units that it may hold unsettled.
+
+use tidegate_core::algorithms::{Algorithm, Met, Numbers, State};
+use tidegate_core::{Action, Outcome};
+
+/// Units that were admitted in one window, and in the one before. A bucket has one window, at 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Units {
+    pub(super) start_us: u64,
+    pub(super) here: u64,
+    pub(super) before: u64,
+}
+
+impl Units {
+    /// Both windows together.
+    pub(super) const fn sum(self) -> u64 {
+        self.here + self.before
+    }
+
+    /// Moves on to the window that starts then.
+    const fn roll(&mut self, start_us: u64, period_us: u64) {
+        if start_us <= self.start_us {
+            return;
+        }
+        self.before = if self.start_us + period_us == start_us { self.here } else { 0 };
+        (self.start_us, self.here) = (start_us, 0);
+    }
+}
+
+/// What the mirror says to a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Verdict {
+    /// The counter has no room, whatever others did.
+    Denies(Outcome),
+    /// It may be admitted here.
+    Admits,
+    /// What this node admitted must be settled first.
+    Settle,
+    /// It has not heard of the store for too long.
+    Stale,
+    /// The cost is beyond what a node admits by itself.
+    Ask,
+}
+
+/// The counter, mirrored.
+#[derive(Debug)]
+pub(super) struct Mirror {
+    pub(super) algorithm: Algorithm,
+    pub(super) numbers: Numbers,
+    state: State,
+    /// The store's clock less this node's, at most: how far it was ahead of the sending of the
+    /// question that it answered.
+    ahead_us: i64,
+    /// Admitted and not told; told and not answered; promised to requests that wait for another
+    /// limit.
+    unsettled: Units,
+    settling: Units,
+    pub(super) promised: u64,
+    told_us: u64,
+}
+
+/// A mirror that is older asks before it says anything.
+const STALE_US: u64 = 1_000_000;
+
+impl Mirror {
+    /// As a store has told it.
+    pub(super) fn new(algorithm: Algorithm, numbers: Numbers) -> Self {
+        Self {
+            algorithm,
+            numbers,
+            state: State::Absent,
+            ahead_us: 0,
+            unsettled: Units::default(),
+            settling: Units::default(),
+            promised: 0,
+            told_us: 0,
+        }
+    }
+
+    const fn now(&self, now_us: u64) -> u64 {
+        now_us.saturating_add_signed(self.ahead_us)
+    }
+
+    const fn window(&self, now: u64) -> u64 {
+        match self.algorithm {
+            Algorithm::TokenBucket => 0,
+            _ => now - now % self.numbers.period_us,
+        }
+    }
+
+    fn met(&self, now: u64) -> Met {
+        Met::new(self.algorithm, self.numbers, self.state.clone(), now)
+    }
+
+    /// May so much be admitted here, where the node may hold `most` units unsettled?
+    pub(super) fn ask(&self, cost: u64, most: u64, now_us: u64) -> Verdict {
+        if now_us.saturating_sub(self.told_us) > STALE_US {
+            return Verdict::Stale;
+        }
+        let met = self.met(self.now(now_us));
+        if !met.fits(cost) {
+            Verdict::Denies(met.report(cost, false))
+        } else if cost > most {
+            Verdict::Ask
+        } else if self.held() + self.promised + cost > most {
+            Verdict::Settle
+        } else {
+            Verdict::Admits
+        }
+    }
+
+    /// What it says to one that is not admitted, for whatever reason.
+    pub(super) fn report(&self, action: Action, now_us: u64) -> Outcome {
+        let met = self.met(self.now(now_us));
+        met.report(action.cost(), met.fits(action.cost()))
+    }
+
+    /// Admits.
+    pub(super) fn charge(&mut self, cost: u64, now_us: u64) -> Outcome {
+        let now = self.now(now_us);
+        self.unsettled.roll(self.window(now), self.numbers.period_us);
+        self.unsettled.here += cost;
+        let mut met = self.met(now);
+        let fits = met.fits(cost);
+        met.charge(cost);
+        let outcome = met.report(cost, fits);
+        self.state = met.into_state().0;
+        outcome
+    }
+
+    /// Goes on under other numbers; what it says waits for the store's next word.
+    pub(super) const fn renumber(&mut self, numbers: Numbers) {
+        self.numbers = numbers;
+        self.told_us = 0;
+    }
+
+    /// Units that the store does not have, or may not have.
+    pub(super) const fn held(&self) -> u64 {
+        self.unsettled.sum() + self.settling.sum()
+    }
+
+    pub(super) const fn unsettled(&self) -> u64 {
+        self.unsettled.sum()
+    }
+
+    /// What the store is to be told now.
+    pub(super) const fn settle(&mut self) -> Units {
+        self.settling = self.unsettled;
+        (self.unsettled.here, self.unsettled.before) = (0, 0);
+        self.settling
+    }
+
+    /// The store has it, and this is how the counter stood there at its time `store_us`; the
+    /// question left at `sent_us`.
+    pub(super) fn settled(&mut self, state: State, store_us: u64, sent_us: u64, now_us: u64) {
+        self.settling = Units::default();
+        self.ahead_us = store_us.cast_signed().saturating_sub(sent_us.cast_signed());
+        self.state = state;
+        self.told_us = now_us;
+        let now = self.now(now_us);
+        self.unsettled.roll(self.window(now), self.numbers.period_us);
+        let Units { here, before, .. } = self.unsettled;
+        if here + before > 0 {
+            let mut met = self.met(now);
+            met.add(here, before);
+            self.state = met.into_state().0;
+        }
+    }
+
+    /// The question was lost. Where it may have been heard it is not told again.
+    pub(super) const fn lost(&mut self, is_unsent: bool) {
+        if is_unsent {
+            let Units { start_us, here, before } = self.settling;
+            let mut told = Units { start_us, here, before };
+            told.roll(self.unsettled.start_us, self.numbers.period_us);
+            self.unsettled.here += told.here;
+            self.unsettled.before += told.before;
+        }
+        self.settling = Units { start_us: 0, here: 0, before: 0 };
+    }
+}

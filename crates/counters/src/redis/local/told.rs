@@ -1,0 +1,93 @@
+//! What a store tells after a batch: its time, and the state of each counter.
+
+use tidegate_core::algorithms::State;
+use tidegate_core::algorithms::token_bucket::Bucket;
+use tidegate_core::algorithms::windows::Windows;
+
+/// What stands after the records of a settling.
+#[derive(Debug)]
+pub(super) struct Told<'t> {
+    /// The store's time, unix microseconds.
+    pub(super) now_us: u64,
+    states: &'t [u8],
+}
+
+impl<'t> Told<'t> {
+    /// Reads the part after the records; none: it is something else.
+    pub(super) fn read(told: &'t [u8]) -> Option<Self> {
+        let (now, states) = told.split_first_chunk()?;
+        Some(Self { now_us: whole(*now), states })
+    }
+
+    /// The next counter's state.
+    pub(super) fn next(&mut self) -> Option<State> {
+        let (length, rest) = self.states.split_first()?;
+        let (state, rest) = rest.split_at_checked(usize::from(*length))?;
+        self.states = rest;
+        read(state)
+    }
+}
+
+/// A state as `decide.lua` packs it.
+fn read(state: &[u8]) -> Option<State> {
+    let Some((form, numbers)) = state.split_first() else { return Some(State::Absent) };
+    let (numbers, rest) = numbers.as_chunks::<8>();
+    if !rest.is_empty() {
+        return None;
+    }
+    let number = |at: usize| numbers.get(at).map(|number| whole(*number));
+    Some(match (form, numbers.len()) {
+        (17, 2) => State::Windows(Windows { last: number(0)?, cur: number(1)?, prev: 0 }),
+        (18, 3) => State::Windows(Windows { last: number(0)?, cur: number(1)?, prev: number(2)? }),
+        (20, 5) => State::Bucket(Bucket {
+            last: number(0)?,
+            level: number(1)?,
+            rem: number(2)?,
+            n: number(3)?,
+            period_us: number(4)?,
+        }),
+        _ => return None,
+    })
+}
+
+/// A whole number below 2^53, as a double.
+fn whole(bytes: [u8; 8]) -> u64 {
+    f64::from_le_bytes(bytes) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(form: u8, numbers: &[f64]) -> Vec<u8> {
+        let numbers: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        [&[1 + numbers.len() as u8, form][..], &numbers].concat()
+    }
+
+    #[test]
+    fn states_are_read_in_their_order() {
+        let bytes = [
+            &7.0_f64.to_le_bytes()[..],
+            &packed(17, &[5.0, 2.0]),
+            &[0],
+            &packed(20, &[5.0, 2.0, 1.0, 10.0, 60e6]),
+        ]
+        .concat();
+        let mut told = Told::read(&bytes).unwrap();
+        assert_eq!(told.now_us, 7);
+        assert_eq!(told.next(), Some(State::Windows(Windows { last: 5, cur: 2, prev: 0 })));
+        assert_eq!(told.next(), Some(State::Absent));
+        let bucket = Bucket { last: 5, level: 2, rem: 1, n: 10, period_us: 60_000_000 };
+        assert_eq!(told.next(), Some(State::Bucket(bucket)));
+        assert_eq!(told.next(), None);
+    }
+
+    #[test]
+    fn what_is_no_state_of_ours_is_none() {
+        for bytes in [packed(17, &[1.0]), packed(19, &[1.0, 2.0]), vec![3, 17, 0, 0], vec![9, 17]] {
+            let bytes = [&7.0_f64.to_le_bytes()[..], &bytes].concat();
+            assert_eq!(Told::read(&bytes).unwrap().next(), None);
+        }
+        assert!(Told::read(&[0; 7]).is_none());
+    }
+}

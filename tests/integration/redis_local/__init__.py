@@ -1,0 +1,1 @@
+"""Limits that nodes decide by themselves, on a real store."""
