@@ -1,6 +1,6 @@
 """Starts a real Valkey Cluster on free loopback ports, and stops it for sure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -26,19 +26,26 @@ class ClusterServers:
         binary: A valkey-server.
         masters: How many serve slots.
         replicas: How many follow; the first follows the first master, and so on.
+        options: More lines of each server's configuration.
+        is_tls: Each has a port for TLS beside its plain one; the nodes speak it to each other.
     """
 
     binary: str
     masters: int = 3
     replicas: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
+    is_tls: bool = False
     servers: list[StoreServer] = field(default_factory=list, init=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
 
     @property
     def url(self) -> str:
         """The store URL; it names two nodes."""
-        named = ",".join(f"127.0.0.1:{server.port}" for server in self.servers[:2])
-        return f"redis+cluster://{named}"
+        return f"redis{'s' if self.is_tls else ''}+cluster://{self.nodes()}"
+
+    def nodes(self, host: str = "127.0.0.1") -> str:
+        """Two of them, as a URL names them."""
+        return ",".join(f"{host}:{_peers_port(server)}" for server in self.servers[:2])
 
     def add_server(self) -> StoreServer:
         """Starts one more node, which nobody knows yet."""
@@ -50,6 +57,12 @@ class ClusterServers:
                 "cluster-port": str(free_port()),
                 "cluster-node-timeout": str(NODE_TIMEOUT_MS),
                 "repl-diskless-sync-delay": "0",
+                **(
+                    {"tls-port": str(free_port()), "tls-cluster": "yes", "tls-replication": "yes"}
+                    if self.is_tls
+                    else {}
+                ),
+                **self.options,
             },
         )
         self._stack.enter_context(server)
@@ -58,9 +71,7 @@ class ClusterServers:
 
     def introduce(self, server: StoreServer) -> None:
         """Makes a node known to the others."""
-        first = self.servers[0]
-        port, bus = first.port, first.options["cluster-port"]
-        told(server, "CLUSTER", "MEET", "127.0.0.1", port, bus)
+        self._meet(server)
         wait_for(self._all_know_all, "the nodes to know each other")
 
     def master_of(self, slot: int) -> StoreServer:
@@ -90,12 +101,18 @@ class ClusterServers:
         told(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", id_of(to))
         yield
         while keys := told(source, "CLUSTER", "GETKEYSINSLOT", slot, 1):
-            told(source, "MIGRATE", "127.0.0.1", to.port, "", 0, 5000, "KEYS", *keys)
+            port = _peers_port(to)
+            told(source, "MIGRATE", "127.0.0.1", port, "", 0, 5000, "KEYS", *keys)
             yield
         # The receiver first: between the two nobody would serve the slot.
         for server in (to, source):
             told(server, "CLUSTER", "SETSLOT", slot, "NODE", id_of(to))
         wait_for(lambda: self.master_of(slot) is to, "the slot to have moved")
+
+    def _meet(self, server: StoreServer) -> None:
+        first = self.servers[0]
+        port, bus = _peers_port(first), first.options["cluster-port"]
+        told(server, "CLUSTER", "MEET", "127.0.0.1", port, bus)
 
     def _one_alive(self) -> StoreServer:
         return next(server for server in self.servers if server.is_running)
@@ -114,10 +131,8 @@ class ClusterServers:
                 told(server, "CLUSTER", "ADDSLOTSRANGE", bounds[at], bounds[at + 1] - 1)
             for at, server in enumerate(self.servers):
                 told(server, "CLUSTER", "SET-CONFIG-EPOCH", at + 1)
-            first = self.servers[0]
             for server in self.servers[1:]:
-                bus = first.options["cluster-port"]
-                told(server, "CLUSTER", "MEET", "127.0.0.1", first.port, bus)
+                self._meet(server)
             wait_for(self._all_know_all, "the Cluster to form")
             for at, replica in enumerate(self.servers[self.masters :]):
                 self.follow(replica, self.servers[at % self.masters])
@@ -133,6 +148,11 @@ class ClusterServers:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
+
+
+def _peers_port(server: StoreServer) -> int:
+    """Where the others reach a node, and clients of their kind."""
+    return int(server.options.get("tls-port", server.port))
 
 
 def told(server: StoreServer, *words: object) -> Any:

@@ -36,6 +36,21 @@ def redis_binary() -> str | None:
     return shutil.which("redis-server")
 
 
+def tls_binary() -> str | None:
+    """The same, if it speaks TLS: without a certificate it then ends, and says which it lacks."""
+    binary = redis_binary()
+    if binary is None:
+        return None
+    tried = subprocess.run(
+        [binary, "--port", "0", "--tls-port", str(free_port())],
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    return binary if "tls-cert-file configured" in tried.stdout + tried.stderr else None
+
+
 def free_port() -> int:
     """A port of loopback that nobody listens on."""
     with socket.socket() as probe:

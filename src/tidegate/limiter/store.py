@@ -18,12 +18,10 @@ Clock = Callable[[], float]
 
 _SHARED = (
     *("redis", "valkey", "rediss", "valkeys", "redis+unix", "valkey+unix"),
-    *("redis+cluster", "valkey+cluster"),
+    *("redis+cluster", "valkey+cluster", "rediss+cluster", "valkeys+cluster"),
     *("redis+sentinel", "valkey+sentinel", "rediss+sentinel", "valkeys+sentinel"),
 )
 _LATER = {
-    "rediss+cluster": "TLS",
-    "valkeys+cluster": "TLS",
     "tidegate": "asking a service",
     "tidegates": "asking a service",
     "tidegate+unix": "asking a service",

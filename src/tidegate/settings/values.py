@@ -156,7 +156,7 @@ def choice(metavar: str, *choices: str) -> Kind:
 def store_url() -> Kind:
     """Where counters live. Whether a shared store can be used is the engine's to say."""
     form = (
-        "`memory`, `redis://[user:password@]host[:port][/database]`, `rediss://` for TLS,"
+        "`memory`, `redis://[user:password@]host[:port][/database]`, `rediss` for TLS in each,"
         " `redis+cluster://[user:password@]host[:port][,host[:port]...]`,"
         " `redis+sentinel://host[:port][,host[:port]...]/service` or `redis+unix:///socket`"
     )

@@ -1,6 +1,5 @@
 """A Redis that speaks TLS, on a port beside its plain one, and what signs for it."""
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import redis
 
 from tests.contract.tls.certificates import Authority, Pair
 from tests.integration.redis_store.doors import Way
-from tests.servers.valkey import StoreServer, free_port, redis_binary
+from tests.servers.valkey import StoreServer, free_port, tls_binary
 
 
 @dataclass
@@ -77,8 +76,8 @@ def way(request: pytest.FixtureRequest) -> Iterator[Way]:
 @pytest.fixture
 def tls_store(tmp_path: Path) -> Iterator[TlsStore]:
     """A Redis of this test alone; clients need no certificate."""
-    binary = redis_binary()
-    if binary is None or not _speaks_tls(binary):
+    binary = tls_binary()
+    if binary is None:
         pytest.skip("no redis-server with TLS on this machine: apt-get install redis-server")
     store = TlsStore(StoreServer(binary), tmp_path)
     store.authority.write(store.ca)
@@ -86,15 +85,3 @@ def tls_store(tmp_path: Path) -> Iterator[TlsStore]:
     store.server.options |= {**store.settings, "tls-port": str(store.port)}
     with store.server:
         yield store
-
-
-def _speaks_tls(binary: str) -> bool:
-    """Whether it was built so: without a certificate it then ends, and says which it lacks."""
-    tried = subprocess.run(
-        [binary, "--port", "0", "--tls-port", str(free_port())],
-        capture_output=True,
-        text=True,
-        timeout=10,
-        check=False,
-    )
-    return "tls-cert-file configured" in tried.stdout + tried.stderr

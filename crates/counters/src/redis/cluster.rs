@@ -193,6 +193,7 @@ impl Cluster {
             self.events.stray.notified().await;
             let strays = std::mem::take(&mut *self.events.strays.borrow_mut());
             for (node, batch, redirect) in strays {
+                let redirect = redirect.known_by(&self.map.borrow());
                 match redirect {
                     Redirect::Moved(slot, to) => {
                         self.map.borrow_mut().moved(slot, to.clone());
@@ -295,7 +296,8 @@ impl Cluster {
         let (mut stream, _) = Stream::open(options, &address).await?;
         let mut request = Vec::new();
         resp::append_command(&mut request, &[b"CLUSTER", b"SLOTS"]);
-        let told = stream.ask(&request, |reply| match SlotMap::read(reply, node) {
+        let by_name = options.tls.is_some();
+        let told = stream.ask(&request, |reply| match SlotMap::read(reply, node, by_name) {
             Some(map) => Ok(Some(map)),
             None => Err(match reply {
                 resp::Reply::Error(words) => String::from_utf8_lossy(words).into_owned(),

@@ -23,6 +23,9 @@ use super::tls::{TlsOptions, TlsStream};
 const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(15)).with_interval(Duration::from_secs(5));
 
+/// Read at once while an answer is awaited outside any batch.
+const PIECE: usize = 64 * 1024;
+
 /// Sets what every TCP connection to the server has: no delay for small calls, keep-alive.
 pub(super) fn tune<'s>(stream: impl Into<SockRef<'s>>) -> io::Result<()> {
     let socket: SockRef<'_> = stream.into();
@@ -199,11 +202,14 @@ impl Stream {
     }
 
     async fn read_some(&mut self, input: &mut Vec<u8>) -> io::Result<usize> {
-        let mut chunk = [0; 4096];
-        let mut buffer = ReadBuf::new(&mut chunk);
-        poll_fn(|cx| self.poll_read(cx, &mut buffer)).await?;
-        input.extend_from_slice(buffer.filled());
-        Ok(buffer.filled().len())
+        let start = input.len();
+        // The map of a Cluster may be long, and is looked through anew with each piece.
+        input.resize(start + PIECE, 0);
+        let mut buffer = ReadBuf::new(&mut input[start..]);
+        let read = poll_fn(|cx| self.poll_read(cx, &mut buffer)).await;
+        let count = buffer.filled().len();
+        input.truncate(start + count);
+        read.map(|()| count)
     }
 
     /// Writes what the socket takes now, or over TLS what the session takes: what that keeps back

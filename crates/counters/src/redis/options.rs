@@ -87,11 +87,10 @@ impl RedisOptions {
     /// The options that a URL names, the others at their defaults.
     ///
     /// `redis://` and `valkey://` name a host, `rediss://` and `valkeys://` one that speaks TLS,
-    /// `redis+unix://`, `valkey+unix://` and `unix://` a socket, `redis+cluster://` and
-    /// `valkey+cluster://` some nodes of a Cluster, and each of the first four with `+sentinel`
-    /// those who know where the server is. The query may set `db` and `client_name`, for TLS
-    /// `ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile` and `ssl_check_hostname`, for sentinels
-    /// `sentinel_username` and `sentinel_password`.
+    /// `redis+unix://`, `valkey+unix://` and `unix://` a socket, and each of the first four with
+    /// `+cluster` some nodes of a Cluster, with `+sentinel` those who know where the server is. The
+    /// query may set `db` and `client_name`, for TLS `ssl_ca_certs`, `ssl_certfile`, `ssl_keyfile`
+    /// and `ssl_check_hostname`, for sentinels `sentinel_username` and `sentinel_password`.
     pub fn parse(url: &str) -> Result<Self, OptionsError> {
         let (scheme, rest) = url
             .split_once("://")
@@ -108,6 +107,9 @@ impl RedisOptions {
             "redis+cluster" | "valkey+cluster" => Self::cluster(place)?,
             "redis+unix" | "valkey+unix" | "unix" => Self::unix(place)?,
             "rediss" | "valkeys" => Self { tls: Some(TlsOptions::default()), ..Self::tcp(place)? },
+            "rediss+cluster" | "valkeys+cluster" => {
+                Self { tls: Some(TlsOptions::default()), ..Self::cluster(place)? }
+            }
             "redis+sentinel" | "valkey+sentinel" => Self::sentinels(place)?,
             "rediss+sentinel" | "valkeys+sentinel" => {
                 Self { tls: Some(TlsOptions::default()), ..Self::sentinels(place)? }
@@ -331,6 +333,8 @@ mod tests {
             ("rediss://x?ssl_check_hostname=never", "neither true nor false"),
             ("rediss://x?ssl_ca_certs=", "names no file"),
             ("rediss://x?ssl_version=3", "unknown parameter"),
+            ("rediss+cluster://x,y/1", "database 0 alone"),
+            ("redis+cluster://x?ssl_ca_certs=/ca.pem", "rediss://"),
             ("redis://x?ssl_ca_certs=/ca.pem", "rediss://"),
             ("redis+sentinel://a,b", "no service"),
             ("redis+sentinel://a,,b/main", "without a host"),

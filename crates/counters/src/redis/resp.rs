@@ -17,6 +17,8 @@ pub(super) struct NotResp;
 /// No answer to us is longer: a call has at most a few hundred records of 25 bytes.
 const LONGEST_BULK: usize = 1 << 20;
 const DEEPEST: u8 = 4;
+/// A Cluster may say of each slot for itself who serves it.
+const MOST_ITEMS: i64 = super::slots::SLOTS as i64;
 
 /// The first answer in `bytes` and the bytes it took; `None` until it is there in full.
 #[inline]
@@ -60,7 +62,7 @@ fn array(
     mut used: usize,
     depth: u8,
 ) -> Result<Option<(Reply<'_>, usize)>, NotResp> {
-    if !(-1..=1024).contains(&count) {
+    if !(-1..=MOST_ITEMS).contains(&count) {
         return Err(NotResp);
     }
     let mut items = Vec::new();

@@ -82,6 +82,15 @@ impl Redirect {
             _ => None,
         }
     }
+
+    /// The same, by the names that a map has for nodes.
+    pub(super) fn known_by(self, map: &SlotMap) -> Self {
+        match self {
+            Self::Moved(slot, node) => Self::Moved(slot, map.known_as(node)),
+            Self::Ask(node) => Self::Ask(map.known_as(node)),
+            Self::Again => Self::Again,
+        }
+    }
 }
 
 /// Which node serves each slot.
@@ -89,43 +98,60 @@ impl Redirect {
 pub(super) struct SlotMap {
     owners: Box<[u16]>,
     nodes: Vec<Node>,
+    /// Nodes, replicas too, that go by another name here than with their peers.
+    names: Vec<(Node, Node)>,
 }
 
 impl Default for SlotMap {
     fn default() -> Self {
-        Self { owners: vec![NOBODY; SLOTS].into(), nodes: Vec::new() }
+        Self { owners: vec![NOBODY; SLOTS].into(), nodes: Vec::new(), names: Vec::new() }
     }
 }
 
 impl SlotMap {
     /// Reads the answer to `CLUSTER SLOTS`, of which masters alone count. None if it is no such
     /// answer or names no node.
-    pub(super) fn read(reply: &Reply<'_>, asked: &Node) -> Option<Self> {
+    ///
+    /// `by_name`: a node goes by the host name that it announces, if it does, and not by what its
+    /// peers prefer, which may be an address that its certificate does not carry.
+    pub(super) fn read(reply: &Reply<'_>, asked: &Node, by_name: bool) -> Option<Self> {
         let Reply::Array(ranges) = reply else { return None };
         let mut map = Self::default();
         for range in ranges {
             let Reply::Array(parts) = range else { return None };
-            let [Reply::Integer(first), Reply::Integer(last), Reply::Array(master), ..] =
-                &parts[..]
-            else {
+            let [Reply::Integer(first), Reply::Integer(last), servers @ ..] = &parts[..] else {
                 return None;
             };
-            let (Reply::Bulk(host), Reply::Integer(port)) = (master.first()?, master.get(1)?)
-            else {
-                return None;
-            };
-            let host = match host.map(std::str::from_utf8) {
-                None | Some(Ok("")) => asked.host.as_str(),
-                // A node that does not know its own name.
-                Some(Ok("?") | Err(_)) => continue,
-                Some(Ok(host)) => host,
-            };
-            let node = Node { host: host.to_owned(), port: u16::try_from(*port).ok()? };
             let (first, last) = (usize::try_from(*first).ok()?, usize::try_from(*last).ok()?);
-            let number = map.number(node);
-            map.owners.get_mut(first..=last)?.fill(number);
+            map.owners.get(first..=last)?;
+            let master = Server::read(servers.first()?, asked)?;
+            if by_name {
+                let known = servers.iter().filter_map(|server| Server::read(server, asked));
+                for Server { node, host_name } in known {
+                    let (Some(node), Some(host)) = (node, host_name) else { continue };
+                    map.call(&node, host);
+                }
+            }
+            // None is a node that does not know its own name.
+            if let Some(node) = master.node {
+                let node = map.known_as(node);
+                let number = map.number(node);
+                map.owners.get_mut(first..=last)?.fill(number);
+            }
         }
         (!map.nodes.is_empty()).then_some(map)
+    }
+
+    /// What a node is called here that its peers call so.
+    pub(super) fn known_as(&self, node: Node) -> Node {
+        let known = self.names.iter().find(|(peers, _)| *peers == node);
+        known.map_or(node, |(_, ours)| ours.clone())
+    }
+
+    fn call(&mut self, node: &Node, host: &str) {
+        if node.host != host && !self.names.iter().any(|(known, _)| known == node) {
+            self.names.push((node.clone(), Node { host: host.to_owned(), port: node.port }));
+        }
     }
 
     /// The node that serves a slot, as far as is known.
@@ -155,6 +181,41 @@ impl SlotMap {
         });
         number as u16
     }
+}
+
+/// One server in the answer to `CLUSTER SLOTS`.
+struct Server<'a> {
+    /// As its peers call it; none if they do not know.
+    node: Option<Node>,
+    /// What it announces beside that.
+    host_name: Option<&'a str>,
+}
+
+impl<'a> Server<'a> {
+    fn read(reply: &Reply<'a>, asked: &Node) -> Option<Self> {
+        let Reply::Array(parts) = reply else { return None };
+        let [Reply::Bulk(host), Reply::Integer(port), more @ ..] = &parts[..] else { return None };
+        let port = u16::try_from(*port).ok()?;
+        let host = match host.map(std::str::from_utf8) {
+            None | Some(Ok("")) => Some(asked.host.as_str()),
+            Some(Ok("?") | Err(_)) => None,
+            Some(Ok(host)) => Some(host),
+        };
+        let host_name = match more {
+            [_, Reply::Array(pairs), ..] => named(pairs, b"hostname"),
+            _ => None,
+        };
+        Some(Self { node: host.map(|host| Node { host: host.to_owned(), port }), host_name })
+    }
+}
+
+/// The value of a name in a flat list of pairs, if it is not empty.
+fn named<'a>(pairs: &[Reply<'a>], name: &[u8]) -> Option<&'a str> {
+    let mut values = pairs.chunks_exact(2).filter_map(|pair| match pair {
+        [Reply::Bulk(Some(said)), Reply::Bulk(Some(value))] if *said == name => Some(*value),
+        _ => None,
+    });
+    values.next().and_then(|value| std::str::from_utf8(value).ok()).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -206,7 +267,7 @@ mod tests {
             range(0, 99, server(Some("a"), 1), server(Some("b"), 2)),
             range(100, 16383, server(None, 3), server(Some("b"), 4)),
         ]);
-        let mut map = SlotMap::read(&reply, &node("asked", 9)).unwrap();
+        let mut map = SlotMap::read(&reply, &node("asked", 9), false).unwrap();
         assert_eq!(map.node(99), Some(&node("a", 1)));
         assert_eq!(map.node(100), Some(&node("asked", 3)));
         assert_eq!(map.nodes().len(), 2);
@@ -214,6 +275,32 @@ mod tests {
         assert_eq!(map.node(100), Some(&node("c", 5)));
         assert_eq!(map.node(101), Some(&node("asked", 3)));
         assert_eq!(SlotMap::default().node(0), None);
+    }
+
+    #[test]
+    fn a_node_goes_by_the_host_name_that_it_announces_where_names_count() {
+        let text = |text: &'static str| Reply::Bulk(Some(text.as_bytes()));
+        let server = |host, port, name| {
+            let more = Reply::Array(vec![text("hostname"), text(name)]);
+            Reply::Array(vec![text(host), Reply::Integer(port), text("id"), more])
+        };
+        let range = |first, last, servers: Vec<_>| {
+            let bounds = [Reply::Integer(first), Reply::Integer(last)];
+            Reply::Array(bounds.into_iter().chain(servers).collect())
+        };
+        let reply = Reply::Array(vec![
+            range(0, 99, vec![server("10.0.0.1", 1, "one"), server("10.0.0.2", 2, "two")]),
+            range(100, 199, vec![server("10.0.0.3", 3, "")]),
+        ]);
+        let read = |by_name| SlotMap::read(&reply, &node("asked", 9), by_name).unwrap();
+        assert_eq!(read(false).node(0), Some(&node("10.0.0.1", 1)));
+        let map = read(true);
+        assert_eq!(map.nodes(), [node("one", 1), node("10.0.0.3", 3)]);
+        assert_eq!(map.node(100), Some(&node("10.0.0.3", 3)));
+        // Redirections name nodes as their peers do.
+        assert_eq!(map.known_as(node("10.0.0.1", 1)), node("one", 1));
+        assert_eq!(map.known_as(node("10.0.0.2", 2)), node("two", 2), "after a fail-over");
+        assert_eq!(map.known_as(node("10.0.0.9", 2)), node("10.0.0.9", 2));
     }
 
     #[test]
@@ -229,7 +316,7 @@ mod tests {
                 Reply::Array(vec![Reply::Bulk(Some(b"a")), Reply::Integer(1)]),
             ])]),
         ] {
-            assert!(SlotMap::read(&reply, &asked).is_none(), "{reply:?}");
+            assert!(SlotMap::read(&reply, &asked, true).is_none(), "{reply:?}");
         }
     }
 }

@@ -121,14 +121,7 @@ impl TlsOptions {
 
     /// Refuses what no connection could be made with.
     pub(in crate::redis) fn check(&self, address: &Address) -> Result<(), OptionsError> {
-        let nodes = match address {
-            Address::Sentinels(sentinels) => sentinels.nodes.as_slice(),
-            address => std::slice::from_ref(address),
-        };
-        for node in nodes {
-            let Address::Tcp(host, _) = node else {
-                return Err(OptionsError::new(format!("no TLS over {node}")));
-            };
+        for host in hosts(address)? {
             server_name(host).map_err(OptionsError::new)?;
         }
         match (&self.certificate, &self.key) {
@@ -203,6 +196,19 @@ impl TlsOptions {
             }
             error => format!("{certificate_said}: {error}"),
         })
+    }
+}
+
+/// Those that an address names.
+fn hosts(address: &Address) -> Result<Vec<&str>, OptionsError> {
+    match address {
+        Address::Tcp(host, _) => Ok(vec![host]),
+        Address::Cluster(nodes) => Ok(nodes.iter().map(|(host, _)| host.as_str()).collect()),
+        Address::Sentinels(sentinels) => {
+            let each: Result<Vec<_>, _> = sentinels.nodes.iter().map(hosts).collect();
+            Ok(each?.concat())
+        }
+        Address::Unix(_) => Err(OptionsError::new(format!("no TLS over {address}"))),
     }
 }
 
