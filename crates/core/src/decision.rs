@@ -19,15 +19,30 @@ pub struct Outcome {
     pub reset_us: u64,
     /// True if this counter shares its place with others because the memory store is full.
     pub is_folded: bool,
+    /// True if the counter could not be asked, and what stands here is what the limit says then.
+    pub is_unasked: bool,
 }
 
 impl Outcome {
     /// A limit that lets nothing through, whatever was counted.
-    pub const SHUT: Self =
-        Self { fits: false, remaining: 0, wait_us: None, reset_us: 0, is_folded: false };
-    /// A limit that could not be asked and is open.
-    pub const UNASKED: Self =
-        Self { fits: true, remaining: 0, wait_us: Some(0), reset_us: 0, is_folded: false };
+    pub const SHUT: Self = Self {
+        fits: false,
+        remaining: 0,
+        wait_us: None,
+        reset_us: 0,
+        is_folded: false,
+        is_unasked: false,
+    };
+
+    /// Of a limit whose counter could not be asked.
+    pub const fn unasked(on_store_failure: OnStoreFailure) -> Self {
+        match on_store_failure {
+            OnStoreFailure::Open => {
+                Self { fits: true, wait_us: Some(0), is_unasked: true, ..Self::SHUT }
+            }
+            OnStoreFailure::Closed => Self { is_unasked: true, ..Self::SHUT },
+        }
+    }
 }
 
 /// Why the answer is what it is.
@@ -43,7 +58,7 @@ pub enum Reason {
     Blocked,
     /// A limit demands a descriptor key that the request lacks.
     MissingKey,
-    /// The store did not answer and a limit is closed in that case.
+    /// The store did not answer for a limit that is closed in that case.
     StoreFailure,
 }
 
@@ -80,14 +95,17 @@ pub struct LimitReport<'r> {
     pub reason: Reason,
     /// True if the counter is a shared one of a full memory store.
     pub is_folded: bool,
+    /// True if the counter could not be asked: `on_store_failure` decided, the numbers are unknown.
+    pub is_unasked: bool,
 }
 
 impl<'r> LimitReport<'r> {
-    /// What a limit says whose counter was asked.
+    /// What a limit says by its counter, or without it where that could not be asked.
     #[inline]
-    pub const fn asked(rule: &'r Rule, numbers: Numbers, outcome: &Outcome) -> Self {
+    pub const fn counted(rule: &'r Rule, numbers: Numbers, outcome: &Outcome) -> Self {
         let reason = match outcome {
             Outcome { fits: true, .. } => Reason::Ok,
+            Outcome { wait_us: None, is_unasked: true, .. } => Reason::StoreFailure,
             Outcome { wait_us: None, .. } => Reason::CostExceedsLimit,
             Outcome { .. } => Reason::OverLimit,
         };
@@ -105,6 +123,7 @@ impl<'r> LimitReport<'r> {
             reset_us: outcome.reset_us,
             reason,
             is_folded: outcome.is_folded,
+            is_unasked: outcome.is_unasked,
         }
     }
 
@@ -134,7 +153,7 @@ pub struct Decision<'r> {
     /// Microseconds until the same request passes if nobody else takes anything; none where it
     /// is allowed or no wait helps.
     pub retry_after_us: Option<u64>,
-    /// True if the store was not asked and the limits' `on_store_failure` decided.
+    /// True if the store did not answer for some limit, whose `on_store_failure` decided.
     pub is_degraded: bool,
     /// Index of the limit that headers show.
     pub binding: Option<usize>,
@@ -156,32 +175,27 @@ impl Decision<'_> {
 pub fn conclude<'r>(plan: &Plan<'r>, outcomes: Option<&[Outcome]>) -> Decision<'r> {
     let mut limits = SmallVec::new();
     let mut asked = outcomes.unwrap_or_default().iter();
+    let mut is_degraded = false;
     for op in &plan.ops {
-        limits.push(report(op, outcomes.is_some(), &mut asked));
+        let report = report(op, &mut asked);
+        is_degraded |= report.is_unasked;
+        limits.push(report);
     }
-    let is_degraded = outcomes.is_none() && plan.asked().next().is_some();
     decide(limits, is_degraded)
 }
 
 #[inline]
-fn report<'r>(
-    op: &PlannedOp<'r>,
-    is_asked: bool,
-    asked: &mut std::slice::Iter<'_, Outcome>,
-) -> LimitReport<'r> {
-    let (outcome, reason) = match op.verdict {
-        Verdict::Blocked => (Outcome::SHUT, Reason::Blocked),
-        Verdict::MissingKey => (Outcome::SHUT, Reason::MissingKey),
-        Verdict::Ask if !is_asked => match op.rule.on_store_failure {
-            OnStoreFailure::Open => (Outcome::UNASKED, Reason::Ok),
-            OnStoreFailure::Closed => (Outcome::SHUT, Reason::StoreFailure),
-        },
+fn report<'r>(op: &PlannedOp<'r>, asked: &mut std::slice::Iter<'_, Outcome>) -> LimitReport<'r> {
+    let reason = match op.verdict {
+        Verdict::Blocked => Reason::Blocked,
+        Verdict::MissingKey => Reason::MissingKey,
         Verdict::Ask => {
-            let outcome = asked.next().copied().unwrap_or(Outcome::UNASKED);
-            return LimitReport::asked(op.rule, op.numbers, &outcome);
+            let unasked = || Outcome::unasked(op.rule.on_store_failure);
+            let outcome = asked.next().copied().unwrap_or_else(unasked);
+            return LimitReport::counted(op.rule, op.numbers, &outcome);
         }
     };
-    LimitReport::new(op.rule, op.numbers, &outcome, reason)
+    LimitReport::new(op.rule, op.numbers, &Outcome::SHUT, reason)
 }
 
 #[inline]
@@ -222,6 +236,8 @@ fn binds_before(a: &LimitReport<'_>, b: &LimitReport<'_>) -> bool {
     match (a.denies(), b.denies()) {
         (true, false) => true,
         (false, true) => false,
+        // What is known says more than what is not.
+        _ if a.is_unasked != b.is_unasked => b.is_unasked,
         (true, true) => a.wait_us.unwrap_or(u64::MAX) > b.wait_us.unwrap_or(u64::MAX),
         (false, false) if a.rule.is_shadow != b.rule.is_shadow => b.rule.is_shadow,
         (false, false) => {

@@ -97,7 +97,7 @@ impl Decision {
             self.rules.domain.rules[row.rule as usize].uid == op.rule.uid
                 && row.numbers.period_us == op.numbers.period_us
         };
-        let is_charged = |row: &Row| self.allowed && !self.is_degraded && row.allowed;
+        let is_charged = |row: &Row| self.allowed && !row.is_unasked && row.allowed;
         self.rows.iter().find(is_it).is_some_and(is_charged)
             && op.is_same_window(self.decided_us, now_us)
     }

@@ -83,7 +83,7 @@ impl Shared {
         let Alone { rule, numbers, parts, action } = ask;
         let key = key_alone(rule, &numbers, parts);
         let outcome = memory.decide_alone(rule, numbers, &key, action, now_us);
-        let said = LimitReport::asked(rule, numbers, &outcome);
+        let said = LimitReport::counted(rule, numbers, &outcome);
         Some(Decision::alone(rules, &said, asked(), now_us))
     }
 

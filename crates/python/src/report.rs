@@ -20,6 +20,7 @@ pub struct Row {
     pub reset_us: u64,
     pub reason: Reason,
     pub is_folded: bool,
+    pub is_unasked: bool,
 }
 
 impl Row {
@@ -34,6 +35,7 @@ impl Row {
             reset_us: said.reset_us,
             reason: said.reason,
             is_folded: said.is_folded,
+            is_unasked: said.is_unasked,
         }
     }
 
@@ -48,6 +50,7 @@ impl Row {
             reset_us: self.reset_us,
             reason: self.reason,
             is_folded: self.is_folded,
+            is_unasked: self.is_unasked,
         }
     }
 

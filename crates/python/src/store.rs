@@ -6,7 +6,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use smallvec::smallvec;
 use tidegate_core::Plan;
-use tidegate_counters::redis::{RedisOptions, RedisStore};
+use tidegate_counters::redis::{RedisOptions, RedisStore, StoreError};
 use tidegate_counters::{Clock, MemoryStore, Outcomes};
 
 use crate::errors;
@@ -52,8 +52,7 @@ impl Store {
             Self::Redis(_, _) if plan.asked().next().is_none() => Ok(Some(smallvec![])),
             Self::Redis(redis, is_raising) => match py.detach(|| redis.decide_blocking(plan)) {
                 Ok(outcomes) => Ok(Some(outcomes)),
-                Err(error) if *is_raising => Err(errors::store(py, &error)),
-                Err(_) => Ok(None),
+                Err(error) => failed(py, error, *is_raising),
             },
         }
     }
@@ -73,8 +72,7 @@ impl Store {
                 let answers = py.detach(|| redis.decide_many_blocking(plans));
                 let read = |answer| match answer {
                     Ok(outcomes) => Ok(Some(outcomes)),
-                    Err(error) if *is_raising => Err(errors::store(py, &error)),
-                    Err(_) => Ok(None),
+                    Err(error) => failed(py, error, *is_raising),
                 };
                 answers.into_iter().map(read).collect()
             }
@@ -90,5 +88,15 @@ impl Store {
                 .map_err(|error| errors::store(py, &error))?,
         }
         Ok(())
+    }
+}
+
+/// What is known of a decision that the store did not make, or not alone; an error where failures
+/// are raised.
+fn failed(py: Python<'_>, error: StoreError, is_raising: bool) -> PyResult<Option<Outcomes>> {
+    match error {
+        error if is_raising => Err(errors::store(py, &error)),
+        StoreError::Partial { outcomes, .. } => Ok(Some(*outcomes)),
+        _ => Ok(None),
     }
 }

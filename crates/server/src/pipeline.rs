@@ -281,7 +281,8 @@ impl WorkerNode {
     pub(crate) async fn count(&self, planned: &Planned<'_>) -> Result<Outcomes, StoreFailure> {
         let store = &self.node.store;
         let watch = if store.is_immediate() { None } else { self.node.metrics.watch(Timed::Store) };
-        let outcomes = store.decide(&self.way, &planned.plan, planned.now_us).await;
+        let failed = |failure| self.node.metrics.record_store_failure(failure);
+        let outcomes = store.decide(&self.way, &planned.plan, planned.now_us, failed).await;
         self.node.metrics.took(Timed::Store, watch);
         outcomes
     }

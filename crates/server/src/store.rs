@@ -159,17 +159,26 @@ impl Store {
     }
 
     /// All operations of a request in, all outcomes out; waits no longer than the store's
-    /// deadline.
+    /// deadline. Where a part of the store has not answered, `failed` hears why, and the outcomes
+    /// of that part are unasked.
     #[inline]
     pub(crate) async fn decide(
         &self,
         way: &Way,
         plan: &Plan<'_>,
         now_us: u64,
+        failed: impl FnOnce(StoreFailure),
     ) -> Result<Outcomes, StoreFailure> {
         match (self, way) {
             (Self::Memory(memory), _) => Ok(memory.decide(plan, now_us)),
-            (Self::Redis(_), Way::Redis(handle)) => Ok(handle.decide(plan).await?),
+            (Self::Redis(_), Way::Redis(handle)) => match handle.decide(plan).await {
+                Ok(outcomes) => Ok(outcomes),
+                Err(StoreError::Partial { outcomes, why }) => {
+                    failed((*why).into());
+                    Ok(*outcomes)
+                }
+                Err(error) => Err(error.into()),
+            },
             (Self::Redis(_), Way::Here) => Err(StoreFailure::new("disconnected")),
         }
     }

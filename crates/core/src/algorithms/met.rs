@@ -216,7 +216,8 @@ impl Met {
             (State::Log(_), 0) => 0,
             (_, reset) => add(reset, self.skew),
         };
-        Outcome { fits, remaining: self.room(), wait_us, reset_us, is_folded: false }
+        let remaining = self.room();
+        Outcome { fits, remaining, wait_us, reset_us, is_folded: false, is_unasked: false }
     }
 
     fn wait(&self, cost: u64) -> u64 {

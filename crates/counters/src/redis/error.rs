@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::Outcomes;
+
 /// A decision that the store did not make. The limits' `on_store_failure` decides instead.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -46,6 +48,15 @@ pub enum StoreError {
     /// A key of this request holds something that is no counter. Nothing was written.
     #[error("a counter's key holds a value that is not a counter; delete that key")]
     ForeignValue,
+    /// Some slots of a Cluster have answered, and others not.
+    #[error("a part of the store did not answer: {why}")]
+    Partial {
+        /// What each operation came to, in the order of [`tidegate_core::Plan::asked`]; those of
+        /// the others are unasked.
+        outcomes: Box<Outcomes>,
+        /// Why one of the others has not.
+        why: Box<StoreError>,
+    },
     /// The answer does not fit the call.
     #[error("the store's answer does not have the expected form")]
     Protocol,
@@ -53,7 +64,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// False if it is certain that nothing was charged or given back.
-    pub const fn may_have_written(&self) -> bool {
+    pub fn may_have_written(&self) -> bool {
         match self {
             Self::Disconnected { .. }
             | Self::Silent
@@ -61,13 +72,14 @@ impl StoreError {
             | Self::ForeignValue => false,
             Self::Timeout { was_sent } => *was_sent,
             Self::Refused { class, .. } => !class.proves_not_run(),
-            Self::Lost { .. } | Self::Protocol => true,
+            Self::Lost { .. } | Self::Partial { .. } | Self::Protocol => true,
         }
     }
 
     /// One word for metrics.
-    pub const fn label(&self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
+            Self::Partial { why, .. } => why.label(),
             Self::Disconnected { .. } => "disconnected",
             Self::Timeout { .. } => "timeout",
             Self::Silent => "breaker_open",
@@ -80,8 +92,9 @@ impl StoreError {
     }
 
     /// What it was, for metrics: the label, or the class of what the server answered.
-    pub const fn class(&self) -> &'static str {
+    pub fn class(&self) -> &'static str {
         match self {
+            Self::Partial { why, .. } => why.class(),
             Self::Refused { class, .. } => class.as_str(),
             other => other.label(),
         }

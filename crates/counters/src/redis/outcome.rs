@@ -28,6 +28,7 @@ pub(super) fn outcomes(reply: &[u8]) -> Result<Outcomes, StoreError> {
             wait_us: if wait < 0.0 { None } else { Some(wait as u64) },
             reset_us: double(record, 17) as u64,
             is_folded: false,
+            is_unasked: false,
         });
     }
     Ok(outcomes)

@@ -4,9 +4,12 @@
 //! What others may see of that is a charge in a race for the last units, for one round trip. A
 //! node that dies in just that race leaves it charged. To look and to take has one
 //! deadline in all.
+//!
+//! Each limit is for itself where a slot does not answer: what the others say stands, and its own
+//! `on_store_failure` speaks for those of that slot.
 
 use smallvec::SmallVec;
-use tidegate_core::{Action, OnStoreFailure, Plan, PlannedOp};
+use tidegate_core::{Action, Outcome, Plan, PlannedOp};
 
 use super::call::{Kind, whole};
 use super::cluster::Cluster;
@@ -23,12 +26,15 @@ pub(super) async fn decide(cluster: &Cluster, plan: &Plan<'_>) -> Result<Outcome
         return cluster.ask(plan, Kind::Decide, slot, None, whole).await;
     }
     spread.due = Some(Deadline::after(cluster.shared.patience));
-    let decided =
-        if cluster.far.are_all(plan) { spread.take().await } else { spread.look_and_take().await };
-    if let Ok(outcomes) = &decided {
-        cluster.far.note(plan, outcomes);
+    let is_far = cluster.far.are_all(plan);
+    let said = if is_far { spread.take(whole).await? } else { spread.look_and_take().await? };
+    cluster.far.note(plan, &said.outcomes);
+    match said.failure {
+        None => Ok(said.outcomes),
+        Some(why) => {
+            Err(StoreError::Partial { outcomes: Box::new(said.outcomes), why: Box::new(why) })
+        }
     }
-    decided
 }
 
 /// Begins to decide a plan whose counters lie in one slot, at a node that is known; none: it needs
@@ -47,6 +53,13 @@ pub(super) async fn reset(cluster: &Cluster, plan: &Plan<'_>) -> Result<(), Stor
 
 /// What each slot that was asked has answered.
 type Told = Vec<(u16, Result<Outcomes, StoreError>)>;
+
+/// What became of a request of which some slot has answered.
+struct Said {
+    outcomes: Outcomes,
+    /// Why another slot has not.
+    failure: Option<StoreError>,
+}
 
 /// A plan and where its counters lie.
 struct Spread<'c, 'p, 'r> {
@@ -70,56 +83,89 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         self.slots.iter().all(|slot| *slot == first).then_some(first)
     }
 
-    /// Takes nothing before all slots have said that they have room.
-    async fn look_and_take(&self) -> Result<Outcomes, StoreError> {
+    /// Takes nothing before all slots that answer have said that they have room.
+    async fn look_and_take(&self) -> Result<Said, StoreError> {
         let look = |_: usize, op: &PlannedOp<'_>| Some(Action::Peek(op.action.cost()));
-        let outcomes = self.together(self.ask(Kind::Decide, self.due, look).await)?;
-        let is_denied = self.ops.iter().zip(&outcomes).any(|(op, outcome)| {
-            !outcome.fits && !op.rule.is_shadow && !matches!(op.action, Action::Refund(_))
-        });
-        if is_denied {
-            let anyway = |_: usize, op: &PlannedOp<'_>| {
-                if op.is_charged_anyway() { Some(op.action) } else { None }
+        let mut said = self.together(self.ask(Kind::Decide, self.due, look).await)?;
+        let asked: SmallVec<[bool; 4]> = said.outcomes.iter().map(|one| !one.is_unasked).collect();
+        if self.is_denied(&said.outcomes) {
+            let anyway = |at: usize, op: &PlannedOp<'_>| {
+                (op.is_charged_anyway() && asked[at]).then_some(op.action)
             };
-            return self.over(outcomes, self.due, anyway).await;
+            let charged = self.ask(Kind::Decide, self.due, anyway).await;
+            let failure = self.put(&mut said.outcomes, charged, anyway);
+            said.failure = said.failure.or(failure);
+            self.tell_waits(&mut said, self.due).await;
+            return Ok(said);
         }
         if self.ops.iter().all(|op| matches!(op.action, Action::Peek(_))) {
-            return Ok(outcomes);
+            return Ok(said);
         }
-        self.take().await
+        let Some(failure) = said.failure.take() else { return self.take(whole).await };
+        // It passes, for those that are silent are open; the others are charged all the same.
+        let known = |at: usize, op: &PlannedOp<'_>| asked[at].then_some(op.action);
+        if self.due.is_some_and(Deadline::is_over) {
+            self.tell_all(known);
+            return Ok(Said { failure: Some(failure), ..said });
+        }
+        let taken = self.take(known).await?;
+        Ok(Said { failure: taken.failure.or(Some(failure)), ..taken })
     }
 
-    /// Charges all slots at once, and gives back where one refused or did not answer.
-    async fn take(&self) -> Result<Outcomes, StoreError> {
-        let told = self.ask(Kind::Decide, self.due, whole).await;
+    /// Charges all slots of a part at once, and gives back where one refused, or one that is
+    /// closed did not answer.
+    async fn take(
+        &self,
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action> + Copy,
+    ) -> Result<Said, StoreError> {
+        let told = self.ask(Kind::Decide, self.due, part).await;
         let taken: SmallVec<[u16; 4]> =
             told.iter().filter(|told| self.has_taken(told)).map(|(slot, _)| *slot).collect();
-        let is_whole = taken.len() == told.len();
-        let outcomes = self.together(told);
+        let mut said = self.together(told)?;
+        if !self.is_denied(&said.outcomes) {
+            // A request that passes without some of its limits keeps what the others gave.
+            return Ok(said);
+        }
         let back = |at: usize, op: &PlannedOp<'_>| match op.action {
             Action::Charge(cost) if !op.is_charged_anyway() && taken.contains(&self.slots[at]) => {
                 Some(Action::Refund(cost))
             }
             _ => None,
         };
-        match outcomes {
-            Ok(outcomes) if is_whole => Ok(outcomes),
-            // Denied in any case: that is said even if what is given back is not confirmed. It has
-            // a deadline of its own, for one that is over sends nothing.
-            Ok(outcomes) => Ok(self.over(outcomes.clone(), None, back).await.unwrap_or(outcomes)),
-            Err(failure) => {
-                // A request that passes because the store failed keeps what it took.
-                let is_closed = |op: &&PlannedOp<'_>| {
-                    op.rule.on_store_failure == OnStoreFailure::Closed && !op.rule.is_shadow
-                };
-                if self.ops.iter().any(is_closed) {
-                    for slot in &taken {
-                        self.cluster.tell(self.plan, *slot, self.in_slot(*slot, back));
-                    }
-                }
-                Err(failure)
-            }
+        if said.failure.is_some() {
+            // The deadline may be over, and nobody is to wait any longer.
+            self.tell_all(back);
+            return Ok(said);
         }
+        // Denied in any case: that is said even if what is given back is not confirmed. It has
+        // a deadline of its own, for one that is over sends nothing.
+        let given = self.ask(Kind::Decide, None, back).await;
+        let _ = self.put(&mut said.outcomes, given, back);
+        self.tell_waits(&mut said, None).await;
+        Ok(said)
+    }
+
+    /// Says of limits that were charged in a request that another slot denies when the next like
+    /// it passes: their own slot, which saw no denial, has not.
+    async fn tell_waits(&self, said: &mut Said, due: Option<Deadline>) {
+        let full = |at: usize, op: &PlannedOp<'_>| {
+            let outcome = &said.outcomes[at];
+            let cost = op.action.cost();
+            let is_full = outcome.fits && !outcome.is_unasked && outcome.remaining < cost;
+            (op.is_charged_anyway() && is_full).then_some(Action::Peek(cost))
+        };
+        let told = self.ask(Kind::Decide, due, full).await;
+        let mut outcomes = said.outcomes.clone();
+        let _ = self.put(&mut outcomes, told, full);
+        for (ours, now) in said.outcomes.iter_mut().zip(outcomes) {
+            *ours = Outcome { fits: ours.fits, ..now };
+        }
+    }
+
+    fn is_denied(&self, outcomes: &[Outcome]) -> bool {
+        self.ops.iter().zip(outcomes).any(|(op, outcome)| {
+            !outcome.fits && !op.rule.is_shadow && !matches!(op.action, Action::Refund(_))
+        })
     }
 
     /// True if a slot has answered and refused nothing.
@@ -128,6 +174,13 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         told.as_ref().is_ok_and(|outcomes| {
             here.zip(outcomes).all(|((op, _), told)| told.fits || op.rule.is_shadow)
         })
+    }
+
+    /// Tells the slots of a part what is to be done there, and waits for none.
+    fn tell_all(&self, part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action> + Copy) {
+        for slot in self.wanted(part) {
+            self.cluster.tell(self.plan, slot, self.in_slot(slot, part));
+        }
     }
 
     /// What of a part lies in a slot.
@@ -139,6 +192,17 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         move |at, op| if self.slots[at] == slot { part(at, op) } else { None }
     }
 
+    /// The slots of a part.
+    fn wanted(&self, part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>) -> SmallVec<[u16; 4]> {
+        let mut wanted: SmallVec<[u16; 4]> = SmallVec::new();
+        for (at, (op, slot)) in self.ops.iter().zip(&self.slots).enumerate() {
+            if part(at, op).is_some() && !wanted.contains(slot) {
+                wanted.push(*slot);
+            }
+        }
+        wanted
+    }
+
     /// Asks all slots at once for those operations that `part` names.
     async fn ask(
         &self,
@@ -146,12 +210,7 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         due: Option<Deadline>,
         part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action> + Copy,
     ) -> Told {
-        let mut wanted: SmallVec<[u16; 4]> = SmallVec::new();
-        for (at, (op, slot)) in self.ops.iter().zip(&self.slots).enumerate() {
-            if part(at, op).is_some() && !wanted.contains(slot) {
-                wanted.push(*slot);
-            }
-        }
+        let wanted = self.wanted(part);
         let ask = |slot: &u16| {
             let (cluster, part) = (self.cluster, self.in_slot(*slot, part));
             cluster.ask(self.plan, kind, *slot, due, part)
@@ -160,34 +219,51 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         wanted.into_iter().zip(told).collect()
     }
 
-    /// Puts the answers of the slots in the order of the operations.
-    fn together(&self, told: Told) -> Result<Outcomes, StoreError> {
-        let mut told: SmallVec<[(u16, smallvec::IntoIter<_>); 4]> = told
-            .into_iter()
-            .map(|(slot, told)| told.map(|outcomes| (slot, outcomes.into_iter())))
-            .collect::<Result<_, _>>()?;
-        let next = |slot: &u16| {
-            let (_, rest) = told.iter_mut().find(|(other, _)| other == slot)?;
-            rest.next()
-        };
-        self.slots.iter().map(next).collect::<Option<Outcomes>>().ok_or(StoreError::Protocol)
-    }
-
-    /// Does something more with some of the operations and puts their outcomes over the earlier.
-    async fn over(
-        &self,
-        mut outcomes: Outcomes,
-        due: Option<Deadline>,
-        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action> + Copy,
-    ) -> Result<Outcomes, StoreError> {
-        for (slot, told) in self.ask(Kind::Decide, due, part).await {
-            let mut told = told?.into_iter();
-            for (at, op) in self.ops.iter().enumerate() {
-                if self.slots[at] == slot && part(at, op).is_some() {
-                    outcomes[at] = told.next().ok_or(StoreError::Protocol)?;
+    /// Puts the answers of the slots in the order of the operations; those of a slot without an
+    /// answer were not asked. An error if no slot has one.
+    fn together(&self, told: Told) -> Result<Said, StoreError> {
+        let unasked = |op: &&PlannedOp<'_>| Outcome::unasked(op.rule.on_store_failure);
+        let mut outcomes: Outcomes = self.ops.iter().map(unasked).collect();
+        let (mut failure, mut is_answered) = (None, false);
+        for (slot, told) in told {
+            match told {
+                Ok(told) => {
+                    is_answered = true;
+                    let here = self.slots.iter().enumerate().filter(|(_, at)| **at == slot);
+                    for ((at, _), outcome) in here.zip(told) {
+                        outcomes[at] = outcome;
+                    }
                 }
+                Err(error) => failure = failure.or(Some(error)),
             }
         }
-        Ok(outcomes)
+        match failure {
+            Some(failure) if !is_answered => Err(failure),
+            failure => Ok(Said { outcomes, failure }),
+        }
+    }
+
+    /// Puts the outcomes of what more was done with some of the operations over the earlier; says
+    /// why one is not there.
+    fn put(
+        &self,
+        outcomes: &mut Outcomes,
+        told: Told,
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
+    ) -> Option<StoreError> {
+        let mut failure = None;
+        for (slot, told) in told {
+            let here = self.ops.iter().enumerate();
+            let here = here.filter(|(at, op)| self.slots[*at] == slot && part(*at, op).is_some());
+            match told {
+                Ok(told) => {
+                    for ((at, _), outcome) in here.zip(told) {
+                        outcomes[at] = outcome;
+                    }
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure
     }
 }

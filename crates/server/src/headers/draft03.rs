@@ -14,7 +14,7 @@ const MOST_BYTES: usize = 2048;
 
 /// Calls `put` for each header.
 pub fn each(answer: &Answer<'_, '_>, put: &mut impl FnMut(&'static str, &[u8])) {
-    let reports = || answer.decision.limits.iter().filter(|report| is_shown(answer, report));
+    let reports = || answer.decision.limits.iter().filter(|report| is_shown(report));
     // The first of those with the least left.
     let Some(shown) = reports().min_by_key(|report| report.remaining) else { return };
     let mut value = Vec::with_capacity(64);

@@ -49,20 +49,14 @@ fn github(answer: &Answer<'_, '_>, put: &mut impl FnMut(&'static str, &[u8])) {
 #[inline]
 fn shown<'a, 'r>(answer: &'a Answer<'_, 'r>) -> Option<&'a LimitReport<'r>> {
     let report = &answer.decision.limits[answer.decision.binding?];
-    is_shown(answer, report).then_some(report)
+    is_shown(report).then_some(report)
 }
 
 /// Whether clients are told of a limit: not if its numbers are unknown because the store was not
 /// asked, nor if it is in shadow and must not be felt.
 #[inline]
-pub(super) fn is_shown(answer: &Answer<'_, '_>, report: &LimitReport<'_>) -> bool {
-    is_known(answer, report) && !report.rule.is_shadow
-}
-
-/// Whether a limit's numbers are those of its counter: not where the store was not asked.
-#[inline]
-pub fn is_known(answer: &Answer<'_, '_>, report: &LimitReport<'_>) -> bool {
-    !answer.decision.is_degraded || !(report.allowed || report.reason == Reason::StoreFailure)
+pub(super) const fn is_shown(report: &LimitReport<'_>) -> bool {
+    !report.is_unasked && !report.rule.is_shadow
 }
 
 /// Whole seconds until more passes a limit: until the denied cost passes, else until the window

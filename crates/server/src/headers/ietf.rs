@@ -26,7 +26,7 @@ pub fn each(answer: &Answer<'_, '_>, put: &mut impl FnMut(&'static str, &[u8])) 
     let (mut policies, mut states) = (Vec::with_capacity(64), Vec::with_capacity(64));
     for at in limits.get(binding).map(|_| binding).into_iter().chain(others) {
         let report = &limits[at];
-        if !is_shown(answer, report) {
+        if !is_shown(report) {
             continue;
         }
         if states.len() > MOST_BYTES {

@@ -6,6 +6,6 @@ mod ietf;
 mod profile;
 mod text;
 
-pub use fields::{each, is_known, retry_after_s, seconds_until_more};
+pub use fields::{each, retry_after_s, seconds_until_more};
 pub use profile::HeaderProfile;
 pub use text::visible;

@@ -160,7 +160,7 @@ impl Metrics {
             stripe.add(report.rule.uid, cell);
             // What the store did not say is not near.
             let left = report.remaining.saturating_mul(NEAR);
-            if report.allowed && left <= report.limit() && !decision.is_degraded {
+            if report.allowed && left <= report.limit() && !report.is_unasked {
                 stripe.add(report.rule.uid, Cell::LimitNear);
             }
         }

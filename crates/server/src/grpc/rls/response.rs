@@ -10,7 +10,7 @@ use super::units::unit_of;
 use crate::decision_id::DecisionId;
 use crate::grpc::transport::{Message, MessageBuilder};
 use crate::grpc::wire::{put_bytes, put_message, put_number};
-use crate::headers::{self, HeaderProfile, is_known, seconds_until_more};
+use crate::headers::{self, HeaderProfile, seconds_until_more};
 use crate::pipeline::Answer;
 use crate::problem;
 
@@ -48,7 +48,7 @@ fn put_statuses(out: &mut BytesMut, answer: &Answer<'_, '_>, descriptors: usize)
         put_message(out, 2, |status| {
             let places = mine.iter().map(|(_, op)| usize::from(*op));
             match answer.decision.binding_among(places) {
-                Some(at) => put_status(status, answer, &answer.decision.limits[at]),
+                Some(at) => put_status(status, &answer.decision.limits[at]),
                 None => put_number(status, 1, OK),
             }
         });
@@ -57,9 +57,9 @@ fn put_statuses(out: &mut BytesMut, answer: &Answer<'_, '_>, descriptors: usize)
 
 /// The binding limit of a descriptor denies if any of its limits does, so its code is theirs.
 #[inline]
-fn put_status(status: &mut BytesMut, answer: &Answer<'_, '_>, report: &LimitReport<'_>) {
+fn put_status(status: &mut BytesMut, report: &LimitReport<'_>) {
     put_number(status, 1, if report.denies() { OVER_LIMIT } else { OK });
-    if !is_known(answer, report) {
+    if report.is_unasked {
         return;
     }
     put_message(status, 2, |limit| put_limit(limit, report));
