@@ -126,7 +126,7 @@ def test_without_a_node_envoy_decides_and_the_node_may_come_back(
     assert gateway.stat("error") == 3, "the first request found the node again"
 
 
-def test_envoy_leaves_a_node_that_stops_for_the_others(
+def test_envoy_leaves_a_node_that_stops_for_the_others_b82(
     start_gateway: StartGateway, valkey: StoreServer, tmp_path: Path
 ) -> None:
     policy = per_tenant("100/day")

@@ -45,7 +45,7 @@ class ClusterServers:
 
     def nodes(self, host: str = "127.0.0.1") -> str:
         """Two of them, as a URL names them."""
-        return ",".join(f"{host}:{_peers_port(server)}" for server in self.servers[:2])
+        return ",".join(f"{host}:{server.peers_port}" for server in self.servers[:2])
 
     def add_server(self) -> StoreServer:
         """Starts one more node, which nobody knows yet."""
@@ -101,7 +101,7 @@ class ClusterServers:
         told(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", id_of(to))
         yield
         while keys := told(source, "CLUSTER", "GETKEYSINSLOT", slot, 1):
-            port = _peers_port(to)
+            port = to.peers_port
             told(source, "MIGRATE", "127.0.0.1", port, "", 0, 5000, "KEYS", *keys)
             yield
         # The receiver first: between the two nobody would serve the slot.
@@ -111,8 +111,12 @@ class ClusterServers:
 
     def _meet(self, server: StoreServer) -> None:
         first = self.servers[0]
-        port, bus = _peers_port(first), first.options["cluster-port"]
+        port, bus = first.peers_port, first.options["cluster-port"]
         told(server, "CLUSTER", "MEET", "127.0.0.1", port, bus)
+
+    def is_whole(self) -> bool:
+        """Whether all nodes know each other and serve."""
+        return self._all_know_all()
 
     def _one_alive(self) -> StoreServer:
         return next(server for server in self.servers if server.is_running)
@@ -148,11 +152,6 @@ class ClusterServers:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
-
-
-def _peers_port(server: StoreServer) -> int:
-    """Where the others reach a node, and clients of their kind."""
-    return int(server.options.get("tls-port", server.port))
 
 
 def told(server: StoreServer, *words: object) -> Any:

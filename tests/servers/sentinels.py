@@ -22,12 +22,14 @@ _GIVEN_UP_AFTER_S = 5.0
 class Watched:
     """Six servers of one binary. Use it as a context manager.
 
-    `options` are for the stores, `sentinel_options` for the sentinels.
+    `options` are for the stores, `sentinel_options` for the sentinels. `tls` are those of all of
+    them for TLS, which they then speak to each other, each on a port beside its plain one.
     """
 
     binary: str
     options: dict[str, str] = field(default_factory=dict)
     sentinel_options: dict[str, str] = field(default_factory=dict)
+    tls: dict[str, str] = field(default_factory=dict)
     stores: list[StoreServer] = field(default_factory=list, init=False)
     sentinels: list[StoreServer] = field(default_factory=list, init=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
@@ -35,18 +37,18 @@ class Watched:
     @property
     def nodes(self) -> str:
         """The sentinels, as a URL names them."""
-        return ",".join(f"127.0.0.1:{sentinel.port}" for sentinel in self.sentinels)
+        return ",".join(f"127.0.0.1:{sentinel.peers_port}" for sentinel in self.sentinels)
 
     @property
     def url(self) -> str:
         """The service as a store URL."""
-        return f"redis+sentinel://{self.nodes}/{SERVICE}"
+        return f"redis{'s' if self.tls else ''}+sentinel://{self.nodes}/{SERVICE}"
 
     def master(self) -> StoreServer:
         """The store that the first sentinel that runs takes for the master."""
         sentinel = next(it for it in self.sentinels if it.is_running)
         _, port = client(sentinel).execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE)
-        return next(store for store in self.stores if store.port == int(port))
+        return next(store for store in self.stores if store.peers_port == int(port))
 
     def fail_over(self, *how: str) -> None:
         """By command, with more words of it; returns once all agree on another master."""
@@ -80,9 +82,9 @@ class Watched:
     def __enter__(self) -> Self:
         for _ in range(3):
             first = self.stores[0] if self.stores else None
-            of = {"replicaof": f"127.0.0.1 {first.port}"} if first else {}
+            of = {"replicaof": f"127.0.0.1 {first.peers_port}"} if first else {}
             # The master waits for more replicas to come; a test should not.
-            settings = {"repl-diskless-sync-delay": "0", **of, **self.options}
+            settings = {"repl-diskless-sync-delay": "0", **of, **self._tls(), **self.options}
             store = self._stack.enter_context(StoreServer(self.binary, settings))
             self.stores.append(store)
         for _ in range(3):
@@ -99,15 +101,20 @@ class Watched:
         self._stack.close()
 
     def _sentinel(self) -> StoreServer:
-        sentinel = StoreServer(self.binary, port=free_port())
+        sentinel = StoreServer(self.binary, self._tls(), port=free_port())
         lines = [
-            f"sentinel monitor {SERVICE} 127.0.0.1 {self.stores[0].port} 2",
+            f"sentinel monitor {SERVICE} 127.0.0.1 {self.stores[0].peers_port} 2",
             f"sentinel down-after-milliseconds {SERVICE} {_DOWN_AFTER_MS}",
             f"sentinel failover-timeout {SERVICE} 3000",
             *(f"{name} {value}" for name, value in self.sentinel_options.items()),
         ]
         sentinel.configuration = "\n".join(lines) + "\n"
         return sentinel
+
+    def _tls(self) -> dict[str, str]:
+        if not self.tls:
+            return {}
+        return {"tls-port": str(free_port()), "tls-replication": "yes", **self.tls}
 
     def _is_whole(self) -> bool:
         return all(_sees(sentinel, replicas=2, others=2) for sentinel in self.sentinels)

@@ -28,12 +28,14 @@ class Tidegate:
         folder: Where the file and the log lie, and stay.
         store: The store's URL; in memory by default.
         options: More arguments of `tidegate serve`.
+        prefix: A command put in front.
     """
 
     policy: str
     folder: Path
     store: str | None = None
     options: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
     http_port: int = field(default=0, init=False)
     grpc_port: int = field(default=0, init=False)
     _process: Process = field(init=False)
@@ -56,6 +58,7 @@ class Tidegate:
     def start(self) -> None:
         """Starts the node and waits until it listens: again, at the addresses that it had."""
         command = [
+            *self.prefix,
             *(sys.executable, "-m", "tidegate.cli.main", "serve"),
             *("--policy", str(self.file)),
             *("--drain-notice", DRAIN_NOTICE),

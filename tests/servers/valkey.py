@@ -61,7 +61,7 @@ def free_port() -> int:
 
 @dataclass
 class StoreServer:
-    """One server with no persistence, on 127.0.0.1:`port` and on a Unix socket.
+    """One server with no persistence, on `host`:`port` and on a Unix socket.
 
     It can be stopped and started again at the same address. `options` are lines of its
     configuration: `{"maxmemory": "10mb"}`. Use it as a context manager.
@@ -74,6 +74,8 @@ class StoreServer:
     """A command put in front, such as `("taskset", "-c", "0")`."""
     configuration: str | None = None
     """Set: it runs as a sentinel with these lines, in a file that it rewrites."""
+    host: str = "127.0.0.1"
+    """The address of loopback where it listens."""
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _folder: Path | None = field(default=None, init=False)
 
@@ -92,7 +94,12 @@ class StoreServer:
     @property
     def url(self) -> str:
         """The address as a store URL."""
-        return f"redis://127.0.0.1:{self.port}"
+        return f"redis://{self.host}:{self.port}"
+
+    @property
+    def peers_port(self) -> int:
+        """Where other servers reach it, and clients of their kind: over TLS, if it speaks that."""
+        return int(self.options.get("tls-port", self.port))
 
     @property
     def unix_url(self) -> str:
@@ -116,7 +123,7 @@ class StoreServer:
         """Starts the server and waits until it answers."""
         settings = {
             "port": str(self.port),
-            "bind": "127.0.0.1",
+            "bind": self.host,
             "unixsocket": self.socket_path,
             "dir": str(self.folder),
             "save": "",
@@ -162,7 +169,7 @@ class StoreServer:
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as probe:
+            with socket.create_connection((self.host, self.port), timeout=1) as probe:
                 probe.sendall(b"PING\r\n")
                 return bool(probe.recv(64))
         except OSError:

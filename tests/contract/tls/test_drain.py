@@ -80,7 +80,7 @@ def load(port: int, tls: ssl.SSLContext, tenant: str, under_way: Event) -> Told:
 
 
 @pytest.mark.parametrize("store", ["memory", "redis"])
-def test_no_request_is_lost_when_a_node_stops_under_load(
+def test_no_request_is_lost_when_a_node_stops_under_load_b82(
     start: StartNode, client: Client, valkey: StoreServer, store: str
 ) -> None:
     options = ("--store", valkey.url, "--store-timeout", "2s") if store == "redis" else ()

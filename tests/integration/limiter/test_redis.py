@@ -3,6 +3,7 @@
 import multiprocessing
 import pickle
 import threading
+import time
 import uuid
 from multiprocessing.context import ForkContext, SpawnContext
 from random import Random
@@ -104,6 +105,45 @@ def test_a_store_that_is_away_raises_where_asked_to(valkey: StoreServer) -> None
     assert isinstance(caught.value.may_have_written, bool)
     with pytest.raises(StoreError):
         limit.reset("a")
+
+
+def test_a_store_that_dies_between_two_charges_leaves_the_answer_alone_b80(
+    valkey: StoreServer,
+) -> None:
+    limit = _limiter(valkey).limit("5/hour", id="l")
+    first = limit.hit("a")
+    assert not first.degraded
+    valkey.stop()
+    late = limit.hit("a", cost=3)
+    assert (late.allowed, late.degraded) == (True, True)
+    assert limit.refund(first).degraded
+    assert first.headers()["x-ratelimit-remaining"] == "4", "what was said stays"
+    assert "x-ratelimit-remaining" not in late.headers(), "what nobody knows is not said"
+
+
+def test_answers_of_windows_that_end_under_load_are_whole_b08(shared_valkey: StoreServer) -> None:
+    limit = _limiter(shared_valkey, on_store_failure="raise").limit(
+        "100/second", id="l", algorithm="fixed_window"
+    )
+    resets: list[float] = []
+    admitted: list[float] = []
+    ends = time.monotonic() + 3.5
+
+    def work() -> None:
+        while time.monotonic() < ends:
+            decision = limit.hit("a")
+            resets.append(decision.limits[0].reset_after)
+            if decision:
+                admitted.append(time.monotonic())
+
+    workers = [threading.Thread(target=work) for _ in range(16)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(resets) > 400, "each asked on, past the end of windows"
+    assert all(0 < reset <= 1 for reset in resets)
+    assert 300 <= len(admitted) <= 500, "three whole windows, and parts of two"
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])

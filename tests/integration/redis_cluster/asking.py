@@ -121,3 +121,9 @@ def until(condition: Callable[[], bool], what: str, deadline_s: float = 20.0) ->
         assert time.monotonic() - began < deadline_s, f"waited for {what}"
         time.sleep(0.02)
     return time.monotonic() - began
+
+
+def more(tally: Tally, count: int, what: str) -> None:
+    """Waits for so many further decisions."""
+    wanted = tally.asked + count
+    until(lambda: tally.asked > wanted, what)

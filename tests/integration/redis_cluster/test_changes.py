@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.redis_cluster.asking import Asker, Tally, load, remaining, until
+from tests.integration.redis_cluster.asking import Asker, load, more, remaining, until
 from tests.servers.cluster import ClusterServers, info, slot_of, told
 from tests.servers.tidegate import Tidegate
 
@@ -26,12 +26,6 @@ def counted(node: Tidegate, tenant: str) -> int:
     """What the store holds of a tenant."""
     with Asker(node) as asker:
         return LIMIT - remaining(asker.peek(tenant=tenant), "each")
-
-
-def more(tally: Tally, count: int, what: str) -> None:
-    """Waits for so many further decisions."""
-    wanted = tally.asked + count
-    until(lambda: tally.asked > wanted, what)
 
 
 @pytest.fixture

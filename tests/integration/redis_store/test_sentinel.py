@@ -221,6 +221,31 @@ def test_sentinels_and_store_are_spoken_to_over_tls(tls_store: TlsStore, way: Wa
         refused(plain, "use redis:// for a port without TLS")
 
 
+def test_over_tls_with_two_logins_a_fail_over_is_followed_b16(
+    tls_store: TlsStore, way: Way
+) -> None:
+    options = {"user node": "on >watch +sentinel|get-master-addr-by-name"}
+    with Watched(
+        tls_store.server.binary, sentinel_options=options, tls=tls_store.settings
+    ) as watched:
+        for store in watched.stores:
+            client(store).execute_command("ACL", "SETUSER", "app", "on", ">store", *RIGHTS.split())
+        query = f"ssl_ca_certs={tls_store.ca}&sentinel_username=node&sentinel_password=watch"
+        url = f"{watched.url.replace('//', '//app:store@')}?{query}"
+        refused(way(url.replace("store@", "other@")), "WRONGPASS")
+        refused(way(url.replace("=watch", "=other")), "WRONGPASS", "sentinel_password")
+        door = way(url)
+        assert exact(door) == 999
+        acknowledged(watched)
+        dead = watched.kill_master()
+        watched.wait_for_another(dead)
+        assert exact(door) == 998
+        ours = [one for one in client(watched.master()).client_list() if one["user"] == "app"]
+        port = watched.master().peers_port
+        assert ours
+        assert {one["laddr"] for one in ours} == {f"127.0.0.1:{port}"}
+
+
 def test_a_replica_that_a_sentinel_takes_for_the_master_is_refused(
     shared: Watched, valkey_path: str
 ) -> None:

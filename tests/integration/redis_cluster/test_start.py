@@ -1,0 +1,42 @@
+"""A node that starts while most of its Cluster cannot be reached."""
+
+import time
+from pathlib import Path
+
+from tests.integration.redis_cluster.asking import Asker, until
+from tests.servers.cluster import ClusterServers
+from tests.servers.tidegate import Tidegate
+from tests.servers.valkey import free_port
+
+BACK_S = 2.0
+POLICY = """\
+version: 1
+domains:
+  shop:
+    limits:
+      - {id: each, per: [tenant], rate: 1000/day, algorithm: fixed_window}
+"""
+
+
+def test_one_seed_that_is_up_is_enough_b81(steady: ClusterServers, tmp_path: Path) -> None:
+    up = steady.servers[1].port
+    url = f"redis+cluster://no-such-host.invalid:6379,127.0.0.1:{free_port()},127.0.0.1:{up}"
+    with (
+        Tidegate(POLICY, tmp_path, url, ("--prefix", "seeds")) as node,
+        Asker(node) as asker,
+    ):
+        until(lambda: not asker.check(tenant="acme")["degraded"], "the Cluster")
+
+
+def test_a_cluster_that_comes_later_is_found_b81(cluster: ClusterServers, tmp_path: Path) -> None:
+    for server in cluster.servers:
+        server.stop()
+    with Tidegate(POLICY, tmp_path, cluster.url) as node, Asker(node) as asker:
+        away = asker.check(tenant="acme")
+        assert (away["allowed"], away["degraded"]) == (True, True), "open by default"
+        for server in cluster.servers:
+            server.start()
+        until(cluster.is_whole, "the Cluster to serve")
+        began = time.monotonic()
+        until(lambda: not asker.check(tenant="acme")["degraded"], "the node to count again")
+        assert time.monotonic() - began < BACK_S
