@@ -134,15 +134,17 @@ impl Engine {
 
     /// An engine on a shared store, which is not asked before the first hit.
     #[staticmethod]
-    #[pyo3(signature = (url, *, prefix, deadline_us, is_raising))]
+    #[pyo3(signature = (url, *, prefix, deadline_us, wait_replicas, is_raising))]
     fn redis(
         url: &str,
         prefix: Option<&str>,
         deadline_us: u64,
+        wait_replicas: u32,
         is_raising: bool,
     ) -> PyResult<Self> {
         let clock = Arc::new(Clock::default());
-        let store = redis(url, prefix, Duration::from_micros(deadline_us), &clock)?;
+        let deadline = Duration::from_micros(deadline_us);
+        let store = redis(url, prefix, deadline, wait_replicas, &clock)?;
         let source = Source::Own(Arc::clone(&clock));
         Ok(Self::new(Shared::new(Store::Redis(store, is_raising), source), clock))
     }

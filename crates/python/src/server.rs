@@ -33,6 +33,8 @@ pub struct ServiceOptions {
     prefix: Option<String>,
     /// Microseconds after which a shared store counts as away.
     deadline_us: u64,
+    /// Replicas that must have a charge before it is told; None: none.
+    wait_replicas: Option<u32>,
     /// Header profile: "github", "draft03", "ietf" or "off".
     headers: String,
     /// Connections open at once, both doors together; None: as many as the doors think right.
@@ -61,7 +63,8 @@ impl ServiceOptions {
     #[new]
     #[pyo3(signature = (*, http, grpc, workers, max_counters, store, prefix, deadline_us, headers,
         max_connections=None, drain_notice_us=None, denials_kept=None, metrics=None, traces=None,
-        tls_cert=None, tls_key=None, tls_client_ca=None, tls_client_uris=None))]
+        tls_cert=None, tls_key=None, tls_client_ca=None, tls_client_uris=None,
+        wait_replicas=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     const fn new(
         http: String,
@@ -81,6 +84,7 @@ impl ServiceOptions {
         tls_key: Option<String>,
         tls_client_ca: Option<String>,
         tls_client_uris: Option<Vec<String>>,
+        wait_replicas: Option<u32>,
     ) -> Self {
         Self {
             http,
@@ -90,6 +94,7 @@ impl ServiceOptions {
             store,
             prefix,
             deadline_us,
+            wait_replicas,
             headers,
             max_connections,
             drain_notice_us,
@@ -305,7 +310,8 @@ fn store(options: &ServiceOptions, clock: &Arc<Clock>) -> PyResult<Store> {
         return Ok(Store::Memory(MemoryStore::new(memory)));
     };
     let deadline = Duration::from_micros(options.deadline_us);
-    let redis = redis(url, options.prefix.as_deref(), deadline, clock)?;
+    let replicas = options.wait_replicas.unwrap_or_default();
+    let redis = redis(url, options.prefix.as_deref(), deadline, replicas, clock)?;
     Ok(Store::Redis(redis))
 }
 

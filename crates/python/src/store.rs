@@ -16,6 +16,7 @@ pub fn redis(
     url: &str,
     prefix: Option<&str>,
     deadline: Duration,
+    wait_replicas: u32,
     clock: &Arc<Clock>,
 ) -> PyResult<RedisStore> {
     let mut options = RedisOptions::parse(url).map_err(|error| errors::options(&error))?;
@@ -23,6 +24,7 @@ pub fn redis(
         prefix.clone_into(&mut options.prefix);
     }
     options.deadline = deadline;
+    options.wait_replicas = wait_replicas;
     RedisStore::new(options, Arc::clone(clock)).map_err(|error| errors::options(&error))
 }
 

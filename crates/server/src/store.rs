@@ -146,6 +146,9 @@ impl Store {
                 let name = "tidegate_store_connection_failures_total";
                 let help = "Connections to the store, and attempts at one, that failed.";
                 page.single(name, Kind::Counter, help, health.failed);
+                let name = "tidegate_store_unreplicated_total";
+                let help = "Decisions told before as many replicas as wanted had their charges.";
+                page.single(name, Kind::Counter, help, health.unreplicated);
             }
         }
     }

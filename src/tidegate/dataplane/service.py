@@ -112,6 +112,7 @@ class Service:
             store=settings.store,
             prefix=f"{settings.prefix}:",
             deadline_us=settings.store_timeout_us,
+            wait_replicas=settings.store_wait_replicas,
             headers=settings.headers,
             max_connections=self._connections(),
             drain_notice_us=settings.drain_notice_us,

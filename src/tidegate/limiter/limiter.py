@@ -36,6 +36,8 @@ class Limiter:
         clock: Gives unix seconds and stands in for the real time; only on `memory://`.
         max_counters: Bound of the memory store; beyond it newcomers share counters.
         store_timeout: Seconds after which a shared store counts as away.
+        store_wait_replicas: Replicas of the store that must have a charge before it is told, as far
+            as they have it within half of `store_timeout`; 0 to 16.
 
     Raises:
         ConfigError: if an option cannot be used.
@@ -56,6 +58,7 @@ class Limiter:
         clock: Clock | None = None,
         max_counters: int = 1_000_000,
         store_timeout: float = 0.005,
+        store_wait_replicas: int = 0,
     ) -> None:
         if on_store_failure not in {"open", "closed", "raise"}:
             known = "one of open, closed, raise"
@@ -72,6 +75,7 @@ class Limiter:
             clock=clock,
             max_counters=max_counters,
             store_timeout=store_timeout,
+            store_wait_replicas=store_wait_replicas,
             is_raising=on_store_failure == "raise",
         )
         self._engine: Engine | None = open_engine(self._options)

@@ -21,6 +21,7 @@ _SHARED = (
     *("redis+cluster", "valkey+cluster", "rediss+cluster", "valkeys+cluster"),
     *("redis+sentinel", "valkey+sentinel", "rediss+sentinel", "valkeys+sentinel"),
 )
+_MOST_REPLICAS = 16
 _LATER = {
     "tidegate": "asking a service",
     "tidegates": "asking a service",
@@ -37,6 +38,7 @@ class StoreOptions:
     clock: Clock | None
     max_counters: int
     store_timeout: float
+    store_wait_replicas: int
     is_raising: bool
 
     @property
@@ -79,9 +81,15 @@ def open_engine(options: StoreOptions) -> Engine:
         )
     if not 0 < options.store_timeout <= 60:
         raise ConfigError(f"{options.store_timeout} s is not in (0, 60]", path="store_timeout")
+    if not 0 <= options.store_wait_replicas <= _MOST_REPLICAS:
+        raise ConfigError(
+            f"{options.store_wait_replicas} is not in 0 to {_MOST_REPLICAS}",
+            path="store_wait_replicas",
+        )
     return Engine.redis(
         options.url,
         prefix=None if options.prefix is None else f"{options.prefix}:",
         deadline_us=max(1, round(options.store_timeout * 1_000_000)),
+        wait_replicas=options.store_wait_replicas,
         is_raising=options.is_raising,
     )

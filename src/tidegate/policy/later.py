@@ -1,4 +1,4 @@
-"""Words of the policy language that come later: known, and refused by name."""
+"""Words of the policy language that come later or belong elsewhere: known, and refused by name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _FIELDS = {
     "anchor": "",
     "block": "rate: 0/min blocks",
     "borrow": "",
-    "wait_replicas": "",
 }
+_SETTINGS = {"wait_replicas": "--store-wait-replicas"}
+"""Words that say something of the store, and so of a node."""
 _VALUES = {
     "consistency": (("sharded", "sampled", "auto"), "write exact or local"),
     "on_store_failure": (("local", "soft"), "write open or closed"),
@@ -27,8 +28,14 @@ _VALUES = {
 
 
 def not_yet(path: Path, written: object) -> tuple[str, str] | None:
-    """Message and hint, if this field or value is one that comes later."""
+    """Message and hint, if this field or value is one that comes later, or belongs elsewhere."""
     name = path[-1] if path else ""
+    if name in _SETTINGS and len(path) > 1:
+        flag = _SETTINGS[str(name)]
+        return (
+            f"{name} is no word of a policy, but a setting of the node",
+            f"start it with {flag} N",
+        )
     if name in _FIELDS and len(path) > 1:
         return f"{name} is not supported yet", _FIELDS[str(name)] or "remove it"
     if name in _VALUES:

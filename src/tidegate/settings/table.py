@@ -26,6 +26,7 @@ class Settings:
     store: str | None = field(repr=False)
     prefix: str
     store_timeout_us: int
+    store_wait_replicas: int
     max_counters: int
     headers: str
     admin_token: str | None = field(repr=False)
@@ -128,6 +129,14 @@ ROWS: tuple[Setting, ...] = (
         "5ms",
         "after this, on_store_failure decides",
         attribute="store_timeout_us",
+    ),
+    Setting(
+        "store-wait-replicas",
+        values.count(16, least=0),
+        "0",
+        "replicas of the store that must have a charge before it is answered, in half of"
+        " --store-timeout; 0 waits for none",
+        "replicas",
     ),
     Setting(
         "max-counters",

@@ -31,6 +31,12 @@ def test_a_url_that_cannot_be_used_is_refused(url: str, message: str) -> None:
         Limiter(url)
 
 
+@pytest.mark.parametrize("count", [-1, 17])
+def test_a_number_of_replicas_that_no_store_has_is_refused(count: int) -> None:
+    with pytest.raises(ConfigError, match=r"store_wait_replicas.*not in 0 to 16"):
+        Limiter("redis://127.0.0.1:1", store_wait_replicas=count)
+
+
 @pytest.mark.parametrize("url", ["redis://127.0.0.1:1/0", "redis+unix:///nowhere.sock"])
 def test_making_a_limiter_asks_nobody(url: str) -> None:
     with Limiter(url) as limiter:

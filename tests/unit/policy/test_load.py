@@ -212,6 +212,12 @@ def test_words_that_come_later_are_refused_by_name(line: str, word: str) -> None
     assert problem.line == 7
 
 
+def test_a_setting_of_the_node_is_sent_there() -> None:
+    problem = only(limit("rate: 5/min", "wait_replicas: 1"))
+    assert "a setting of the node" in problem.message
+    assert "--store-wait-replicas" in problem.hint
+
+
 def test_a_limit_by_quota_is_not_said_to_lack_a_rate() -> None:
     assert only(limit("quota: 5M/month")).message == "quota is not supported yet"
 

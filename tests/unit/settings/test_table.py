@@ -40,7 +40,11 @@ def test_secrets_are_not_in_the_representation() -> None:
 
 def test_all_that_the_native_server_takes_can_be_set() -> None:
     taken = set(re.findall(r"(\w+)(?:=None)?[,)]", _native.ServiceOptions.__text_signature__ or ""))
-    other_names = {"deadline_us": "store_timeout_us", "traces": "otlp_endpoint"}
+    other_names = {
+        "deadline_us": "store_timeout_us",
+        "wait_replicas": "store_wait_replicas",
+        "traces": "otlp_endpoint",
+    }
     fields = {field.name for field in dataclasses.fields(Settings)}
     assert {other_names.get(name, name) for name in taken} <= fields
     source = (ROOT / "src/tidegate/dataplane/service.py").read_text()

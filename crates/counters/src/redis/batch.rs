@@ -147,6 +147,11 @@ impl Body {
         self.members.first().map(|member| member.deadline)
     }
 
+    /// Those who still wait for it.
+    pub(super) fn aboard(&self) -> impl Iterator {
+        self.members.iter().filter(|member| member.fate == Fate::Aboard)
+    }
+
     /// Takes out of the call who is not aboard any more; false if nobody is left.
     pub(super) fn board(&mut self) -> bool {
         let is_whole = self.members.iter().all(|member| member.fate == Fate::Aboard);

@@ -14,6 +14,7 @@ use super::call::{By, Call, Kind, whole};
 use super::error::{Remedy, StoreError};
 use super::options::Address;
 use super::outcome::{self, RECORD};
+use super::replicas;
 use super::resp::Reply;
 use super::socket::Socket;
 use super::store::Shared;
@@ -209,23 +210,58 @@ impl Caller {
             if self.output.is_empty() {
                 break;
             }
+            let asks_for_replicas = shared.options.wait_replicas > 0
+                && packed.iter().any(|one| !one.is_settled && one.call.is_charging());
+            if asks_for_replicas {
+                replicas::append_wait(&mut self.output, &shared.options);
+            }
             self.write(deadline)?;
-            for one in packed.iter_mut().filter(|one| !one.is_settled) {
-                let answer = self.read(deadline, |reply| one.take(reply, results))?;
-                let Err(error) = answer else { continue };
-                let remedy = error.remedy();
-                if remedy == Remedy::SendAgain && !is_last_round {
-                    continue;
-                }
-                one.fail(&error, results);
-                one.is_settled = true;
-                shared.health.failed(&error.to_string().into());
-                if remedy == Remedy::Reconnect {
-                    return Err(error);
+            let mut read = self.read_round(shared, deadline, packed, results, is_last_round);
+            if asks_for_replicas {
+                read = read.and_then(|decisions| {
+                    let note = |reply: &Reply<'_>| {
+                        replicas::note(reply, decisions, &shared.options, &shared.health);
+                    };
+                    self.read(deadline, note).map(|()| decisions)
+                });
+                if read.is_err() {
+                    // Nobody has said that replicas have what was answered.
+                    packed.iter_mut().for_each(|one| one.is_settled = false);
                 }
             }
+            read?;
         }
         Ok(())
+    }
+
+    /// Reads the answers to what was written in one round; says how many decisions they gave.
+    fn read_round(
+        &mut self,
+        shared: &Shared,
+        deadline: Deadline,
+        packed: &mut [Packed],
+        results: &mut Results,
+        is_last_round: bool,
+    ) -> Result<usize, StoreError> {
+        let mut decisions = 0;
+        for one in packed.iter_mut().filter(|one| !one.is_settled) {
+            let answer = self.read(deadline, |reply| one.take(reply, results))?;
+            let Err(error) = answer else {
+                decisions += one.seats.len();
+                continue;
+            };
+            let remedy = error.remedy();
+            if remedy == Remedy::SendAgain && !is_last_round {
+                continue;
+            }
+            one.fail(&error, results);
+            one.is_settled = true;
+            shared.health.failed(&error.to_string().into());
+            if remedy == Remedy::Reconnect {
+                return Err(error);
+            }
+        }
+        Ok(decisions)
     }
 
     fn write(&mut self, deadline: Deadline) -> Result<(), StoreError> {

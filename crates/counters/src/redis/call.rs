@@ -42,6 +42,8 @@ pub(super) enum Kind {
     Words,
     /// Asks for a sign of life.
     Probe,
+    /// Asks how many replicas have what was charged.
+    Replicas,
 }
 
 /// How the script is named.
@@ -64,6 +66,7 @@ pub(super) struct Call {
     rules: Vec<(Algorithm, Numbers)>,
     ops: Vec<u8>,
     requests: usize,
+    is_charging: bool,
     fake_now: Option<u64>,
 }
 
@@ -78,6 +81,7 @@ impl Call {
         self.rules.clear();
         self.ops.clear();
         self.requests = 0;
+        self.is_charging = false;
     }
 
     /// True if a request of so many operations at this time may join.
@@ -112,6 +116,7 @@ impl Call {
                 Action::Peek(_) => PEEK,
                 Action::Refund(_) => 2,
             };
+            self.is_charging |= matches!(action, Action::Charge(_));
             let flags = bits | if op.rule.is_shadow { SHADOW } else { 0 };
             let cost = action.cost();
             self.ops.extend_from_slice(&operation(key, rule, flags, cost));
@@ -175,6 +180,11 @@ impl Call {
     /// Bytes of the answer to this call.
     pub(super) fn reply_length(&self) -> usize {
         self.operations() as usize * RECORD
+    }
+
+    /// True if a request in it takes something, if it may.
+    pub(super) const fn is_charging(&self) -> bool {
+        self.is_charging
     }
 
     pub(super) const fn kind(&self) -> Kind {

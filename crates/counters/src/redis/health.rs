@@ -1,7 +1,7 @@
 //! What the store's state is: for readiness, logs and metrics.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -14,6 +14,8 @@ pub struct Health {
     pub made: u64,
     /// Attempts to connect, and connections, that failed since the start.
     pub failed: u64,
+    /// Decisions whose charges fewer replicas had in time than are waited for.
+    pub unreplicated: u64,
     /// True if one stands.
     pub is_up: bool,
     /// What went wrong last; none if nothing did since a connection was made.
@@ -28,6 +30,9 @@ pub(super) struct Record {
     connections: AtomicUsize,
     made: AtomicU64,
     failed: AtomicU64,
+    unreplicated: AtomicU64,
+    /// True if the last charges lack replicas.
+    is_short: AtomicBool,
     /// Guards the words alone.
     words: Mutex<Words>,
 }
@@ -36,6 +41,7 @@ pub(super) struct Record {
 struct Words {
     last_error: Option<Arc<str>>,
     warnings: Vec<String>,
+    shortage: String,
 }
 
 impl Record {
@@ -48,7 +54,8 @@ impl Record {
 
     /// A blocking caller connected.
     pub(super) fn greeted(&self, warnings: Vec<String>) {
-        *self.words.lock() = Words { last_error: None, warnings };
+        let mut words = self.words.lock();
+        (words.last_error, words.warnings) = (None, warnings);
     }
 
     pub(super) fn disconnected(&self) {
@@ -65,6 +72,20 @@ impl Record {
         self.words.lock().last_error = None;
     }
 
+    /// So many decisions were told with fewer replicas than are waited for.
+    pub(super) fn unreplicated(&self, decisions: usize, words: String) {
+        self.unreplicated.fetch_add(decisions as u64, Ordering::Relaxed);
+        self.words.lock().shortage = words;
+        self.is_short.store(true, Ordering::Relaxed);
+    }
+
+    /// Replicas have the last charges.
+    pub(super) fn replicated(&self) {
+        if self.is_short.load(Ordering::Relaxed) {
+            self.is_short.store(false, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn has_failed(&self) -> bool {
         self.words.lock().last_error.is_some()
     }
@@ -72,13 +93,18 @@ impl Record {
     pub(super) fn read(&self) -> Health {
         let connections = self.connections.load(Ordering::Relaxed);
         let words = self.words.lock();
+        let mut warnings = words.warnings.clone();
+        if self.is_short.load(Ordering::Relaxed) {
+            warnings.push(words.shortage.clone());
+        }
         Health {
             connections,
             made: self.made.load(Ordering::Relaxed),
             failed: self.failed.load(Ordering::Relaxed),
+            unreplicated: self.unreplicated.load(Ordering::Relaxed),
             is_up: connections > 0,
             last_error: words.last_error.clone(),
-            warnings: words.warnings.clone(),
+            warnings,
         }
     }
 }

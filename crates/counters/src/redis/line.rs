@@ -16,6 +16,7 @@ use super::cluster::Events;
 use super::connection::Stream;
 use super::error::StoreError;
 use super::options::Address;
+use super::replicas::Held;
 use super::resp;
 use super::slots::Node;
 use super::store::Shared;
@@ -50,7 +51,7 @@ pub(super) struct Line {
     pending: VecDeque<Rc<Batch>>,
     pub(super) in_flight: VecDeque<Rc<Batch>>,
     /// Bytes that the socket has not taken yet.
-    output: Vec<u8>,
+    pub(super) output: Vec<u8>,
     pub(super) input: Vec<u8>,
     pub(super) input_end: usize,
     pub(super) breaker: Breaker,
@@ -59,7 +60,8 @@ pub(super) struct Line {
     sequence: u64,
     /// Sequence of the last call that carried the script's text.
     pub(super) loaded_at: Option<u64>,
-    spare: Vec<Call>,
+    pub(super) spare: Vec<Call>,
+    pub(super) held: Held,
     /// The driver's, for a socket that is full or an idle timer.
     pub(super) driver: Option<Waker>,
     pub(super) is_timer_set: bool,
@@ -85,6 +87,7 @@ impl Line {
             sequence: 0,
             loaded_at: None,
             spare: Vec::new(),
+            held: Held::default(),
             driver: None,
             is_timer_set: false,
             is_proven: false,
@@ -227,7 +230,7 @@ impl Line {
         if self.stream.is_none() {
             return;
         }
-        while self.in_flight.len() < self.most_in_flight() {
+        while !self.held.is_waiting() && self.in_flight.len() < self.most_in_flight() {
             let Some(batch) = self.next_free() else { break };
             if batch.body().board() {
                 self.send(batch, By::Hash);
@@ -235,6 +238,7 @@ impl Line {
                 self.recycle(&batch);
             }
         }
+        self.ask_for_replicas();
         self.flush();
     }
 
@@ -263,6 +267,8 @@ impl Line {
             }
             body.call.write(&mut self.output, by);
         }
+        let is_charging = batch.body().call.is_charging();
+        self.expect_replicas(is_charging);
         self.busy.extend(batch.slot);
         self.in_flight.push_back(batch);
     }
@@ -309,7 +315,8 @@ impl Line {
         self.output.clear();
         self.input_end = 0;
         self.busy.clear();
-        for batch in std::mem::take(&mut self.in_flight) {
+        let told = self.held.take();
+        for batch in told.chain(std::mem::take(&mut self.in_flight)) {
             batch.end(Stage::Failed(StoreError::Lost { why: Arc::clone(&why) }));
         }
         for batch in std::mem::take(&mut self.pending) {
@@ -346,7 +353,7 @@ impl Line {
     /// an error if the server has been silent for too long.
     pub(super) fn expire(&mut self) -> Result<Option<Deadline>, Arc<str>> {
         let mut next: Option<Deadline> = None;
-        for batch in self.in_flight.iter().chain(&self.pending) {
+        for batch in self.in_flight.iter().chain(&self.pending).chain(self.held.batches()) {
             let deadline = batch.expire();
             next = next.into_iter().chain(deadline).min();
         }

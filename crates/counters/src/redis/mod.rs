@@ -27,6 +27,7 @@ mod line;
 mod local;
 mod options;
 mod outcome;
+mod replicas;
 mod replies;
 mod resp;
 mod scripts;

@@ -61,6 +61,9 @@ pub struct RedisOptions {
     pub deadline: Duration,
     /// How long one attempt to connect may take, greeting included.
     pub connect_timeout: Duration,
+    /// Replicas that must have a charge before it is told, as far as they answer within half of the
+    /// deadline; 0 waits for none.
+    pub wait_replicas: u32,
     /// Requests that may wait in each worker for room on the wire; further ones fail at once.
     pub max_queue: usize,
 }
@@ -138,6 +141,7 @@ impl RedisOptions {
             prefix: "tg:".into(),
             deadline: Duration::from_millis(5),
             connect_timeout: Duration::from_secs(1),
+            wait_replicas: 0,
             max_queue: 4096,
         }
     }
@@ -255,6 +259,7 @@ impl fmt::Debug for RedisOptions {
             .field("prefix", &self.prefix)
             .field("deadline", &self.deadline)
             .field("connect_timeout", &self.connect_timeout)
+            .field("wait_replicas", &self.wait_replicas)
             .field("max_queue", &self.max_queue)
             .finish()
     }

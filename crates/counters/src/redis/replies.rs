@@ -79,6 +79,9 @@ impl Line {
         match (kind, reply) {
             (Kind::Decide, Reply::Bulk(Some(records))) if records.len() == length => {
                 self.is_proven = true;
+                if self.hold(&batch, records) {
+                    return Ok(());
+                }
                 batch.end(Stage::Answered(records.to_vec()));
             }
             (Kind::Settle, Reply::Bulk(Some(told))) if told.len() >= length => {
@@ -87,6 +90,7 @@ impl Line {
             (Kind::Words, Reply::Integer(number)) => {
                 batch.end(Stage::Answered(number.to_le_bytes().to_vec()));
             }
+            (Kind::Replicas, reply) => self.tell_held(reply),
             (Kind::Probe, _) | (Kind::Delete, Reply::Integer(_)) => {
                 batch.end(Stage::Answered(Vec::new()));
             }

@@ -1,0 +1,58 @@
+"""What was told is counted still after its master has died, if replicas were waited for."""
+
+import signal
+from functools import partial
+from pathlib import Path
+
+from tests.integration.redis_cluster.asking import Asker, load, remaining, until
+from tests.servers.cluster import ClusterServers, info, slot_of
+from tests.servers.tidegate import Tidegate
+from tests.servers.valkey import StoreServer
+
+LIMIT = 1_000_000
+POLICY = """\
+version: 1
+domains:
+  shop:
+    limits:
+      - {id: each, per: [tenant], rate: 1000000/day, algorithm: fixed_window}
+"""
+OPTIONS = ("--store-timeout", "500ms", "--store-wait-replicas", "1")
+ROUNDS = 3
+
+
+def test_no_charge_that_was_told_is_lost_with_its_master(
+    replicated: ClusterServers, tmp_path: Path
+) -> None:
+    slot = slot_of("shop|tenant-0")
+    others = (f"tenant-{at}" for at in range(1, 1000))
+    home = replicated.master_of(slot)
+    near = (name for name in others if replicated.master_of(slot_of(f"shop|{name}")) is home)
+    tenants = ["tenant-0", *(next(near) for _ in range(5))]
+    with Tidegate(POLICY, tmp_path, replicated.url, OPTIONS) as node, Asker(node) as asker:
+
+        def counted(tenant: str) -> int:
+            return LIMIT - remaining(asker.peek(tenant=tenant), "each")
+
+        until(lambda: not asker.peek(tenant="tenant-0")["degraded"], "the connections")
+        for _ in range(ROUNDS):
+            before = {tenant: counted(tenant) for tenant in tenants}
+            lost = replicated.master_of(slot)
+            until(partial(has_replica, lost), "a replica to be there")
+            with load(node, tenants, clients=8) as tally:
+                until(lambda: tally.asked > 300, "the load")
+                lost.stop(signal.SIGKILL)
+            until(lambda: not asker.peek(tenant="tenant-0")["degraded"], "the fail-over")
+            for tenant in tenants:
+                taken = counted(tenant) - before[tenant]
+                # What was on its way may have been counted, or not.
+                assert tally.allowed[tenant] <= taken <= tally.allowed[tenant] + tally.degraded
+            lost.start()
+
+
+def has_replica(master: StoreServer) -> bool:
+    """Whether one follows that is up to date."""
+    said = info(master, "replication")
+    first = said.get("slave0", {})
+    is_whole = first.get("state") == "online" and first.get("lag", 9) <= 1
+    return said["role"] == "master" and bool(is_whole)
