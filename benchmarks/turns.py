@@ -7,7 +7,7 @@ right is void: it is said, not counted, and made again.
 import json
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -125,6 +125,7 @@ class System:
         store: What it counts in, if that is a process of its own.
         degraded: Decisions that were made without the store so far.
         port: Where it is asked, if that is not the server's first port.
+        more_stores: Further processes that it counts in.
     """
 
     server: Running
@@ -132,13 +133,15 @@ class System:
     store: StoreServer | None = None
     degraded: Callable[[], float] = lambda: 0.0
     port: int | None = None
+    more_stores: Sequence[StoreServer] = ()
     voids: list[str] = field(default_factory=list)
 
     @property
     def watched(self) -> dict[str, int]:
         """The processes whose CPU time counts."""
-        store = {} if self.store is None else {"store": self.store.pid}
-        return {"server": self.server.pid, **store}
+        stores = [*([self.store] if self.store else []), *self.more_stores]
+        named = {f"store-{at}": store.pid for at, store in enumerate(stores)}
+        return {"server": self.server.pid, **named}
 
     def start(self, load: Load) -> subprocess.Popen[str]:
         """Starts what drives the server. On a schedule it goes before a store on its core: who
@@ -235,12 +238,12 @@ def figures_of(report: Report) -> Figures:
     figures = {
         "rate": report["rate"],
         "server_cpu_us": cpu["server"],
-        "store_cpu_us": cpu.get("store", 0.0),
+        "store_cpu_us": _of_stores(cpu),
         "load_cpu_us": cpu["load"],
         "p50_us": report["p50_us"],
         "p99_us": report["p99_us"],
         "server_core": share["server"],
-        "load_core": share["load"] + share.get("store", 0.0),
+        "load_core": share["load"] + _of_stores(share),
     }
     late, quiet = report.get("lateness"), report.get("undisturbed")
     if late and quiet:
@@ -256,6 +259,10 @@ def figures_of(report: Report) -> Figures:
             "late_p999_us": late["p999_us"],
         }
     return figures
+
+
+def _of_stores(each: Mapping[str, float]) -> float:
+    return sum(value for name, value in each.items() if name.startswith("store"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class ClusterServers:
         masters: How many serve slots.
         replicas: How many follow; the first follows the first master, and so on.
         options: More lines of each server's configuration.
+        prefix: A command put in front of each server.
         is_tls: Each has a port for TLS beside its plain one; the nodes speak it to each other.
     """
 
@@ -35,6 +36,7 @@ class ClusterServers:
     replicas: int = 0
     options: Mapping[str, str] = field(default_factory=dict)
     is_tls: bool = False
+    prefix: tuple[str, ...] = ()
     servers: list[StoreServer] = field(default_factory=list, init=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
 
@@ -64,6 +66,7 @@ class ClusterServers:
                 ),
                 **self.options,
             },
+            prefix=self.prefix,
         )
         self._stack.enter_context(server)
         self.servers.append(server)

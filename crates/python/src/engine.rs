@@ -143,8 +143,13 @@ impl Engine {
         is_raising: bool,
     ) -> PyResult<Self> {
         let clock = Arc::new(Clock::default());
-        let deadline = Duration::from_micros(deadline_us);
-        let store = redis(url, prefix, deadline, wait_replicas, &clock)?;
+        let store = redis(url, &clock, |options| {
+            if let Some(prefix) = prefix {
+                prefix.clone_into(&mut options.prefix);
+            }
+            options.deadline = Duration::from_micros(deadline_us);
+            options.wait_replicas = wait_replicas;
+        })?;
         let source = Source::Own(Arc::clone(&clock));
         Ok(Self::new(Shared::new(Store::Redis(store, is_raising), source), clock))
     }

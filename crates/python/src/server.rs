@@ -35,6 +35,8 @@ pub struct ServiceOptions {
     deadline_us: u64,
     /// Replicas that must have a charge before it is told; None: none.
     wait_replicas: Option<u32>,
+    /// Requests that one call to a shared store decides at most; None: as many as it thinks right.
+    store_batch: Option<usize>,
     /// Header profile: "github", "draft03", "ietf" or "off".
     headers: String,
     /// Connections open at once, both doors together; None: as many as the doors think right.
@@ -64,7 +66,7 @@ impl ServiceOptions {
     #[pyo3(signature = (*, http, grpc, workers, max_counters, store, prefix, deadline_us, headers,
         max_connections=None, drain_notice_us=None, denials_kept=None, metrics=None, traces=None,
         tls_cert=None, tls_key=None, tls_client_ca=None, tls_client_uris=None,
-        wait_replicas=None))]
+        wait_replicas=None, store_batch=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     const fn new(
         http: String,
@@ -85,6 +87,7 @@ impl ServiceOptions {
         tls_client_ca: Option<String>,
         tls_client_uris: Option<Vec<String>>,
         wait_replicas: Option<u32>,
+        store_batch: Option<usize>,
     ) -> Self {
         Self {
             http,
@@ -95,6 +98,7 @@ impl ServiceOptions {
             prefix,
             deadline_us,
             wait_replicas,
+            store_batch,
             headers,
             max_connections,
             drain_notice_us,
@@ -309,9 +313,14 @@ fn store(options: &ServiceOptions, clock: &Arc<Clock>) -> PyResult<Store> {
         let memory = MemoryOptions { max_counters: options.max_counters };
         return Ok(Store::Memory(MemoryStore::new(memory)));
     };
-    let deadline = Duration::from_micros(options.deadline_us);
-    let replicas = options.wait_replicas.unwrap_or_default();
-    let redis = redis(url, options.prefix.as_deref(), deadline, replicas, clock)?;
+    let redis = redis(url, clock, |redis| {
+        redis.deadline = Duration::from_micros(options.deadline_us);
+        if let Some(prefix) = &options.prefix {
+            redis.prefix.clone_from(prefix);
+        }
+        redis.wait_replicas = options.wait_replicas.unwrap_or(redis.wait_replicas);
+        redis.batch = options.store_batch.unwrap_or(redis.batch);
+    })?;
     Ok(Store::Redis(redis))
 }
 

@@ -1,7 +1,6 @@
 //! The store of an engine, asked from a Python thread.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pyo3::prelude::*;
 use smallvec::smallvec;
@@ -11,20 +10,14 @@ use tidegate_counters::{Clock, MemoryStore, Outcomes};
 
 use crate::errors;
 
-/// A shared store of that URL; nothing is sent yet.
+/// A shared store of that URL, with what else is set; nothing is sent yet.
 pub fn redis(
     url: &str,
-    prefix: Option<&str>,
-    deadline: Duration,
-    wait_replicas: u32,
     clock: &Arc<Clock>,
+    set: impl FnOnce(&mut RedisOptions),
 ) -> PyResult<RedisStore> {
     let mut options = RedisOptions::parse(url).map_err(|error| errors::options(&error))?;
-    if let Some(prefix) = prefix {
-        prefix.clone_into(&mut options.prefix);
-    }
-    options.deadline = deadline;
-    options.wait_replicas = wait_replicas;
+    set(&mut options);
     RedisStore::new(options, Arc::clone(clock)).map_err(|error| errors::options(&error))
 }
 

@@ -113,6 +113,7 @@ class Service:
             prefix=f"{settings.prefix}:",
             deadline_us=settings.store_timeout_us,
             wait_replicas=settings.store_wait_replicas,
+            store_batch=settings.store_batch,
             headers=settings.headers,
             max_connections=self._connections(),
             drain_notice_us=settings.drain_notice_us,

@@ -27,6 +27,7 @@ class Settings:
     prefix: str
     store_timeout_us: int
     store_wait_replicas: int
+    store_batch: int
     max_counters: int
     headers: str
     admin_token: str | None = field(repr=False)
@@ -137,6 +138,14 @@ ROWS: tuple[Setting, ...] = (
         "replicas of the store that must have a charge before it is answered, in half of"
         " --store-timeout; 0 waits for none",
         "replicas",
+    ),
+    Setting(
+        "store-batch",
+        values.count(64),
+        "64",
+        "requests that one call to a shared store decides at most; fewer hold a store that others"
+        " use for less time at once",
+        "requests",
     ),
     Setting(
         "max-counters",

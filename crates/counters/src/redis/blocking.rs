@@ -178,7 +178,10 @@ impl Caller {
             if operations == 0 {
                 continue;
             }
-            if !packed.last().is_some_and(|one| one.call.has_room(operations, fake_now)) {
+            if !packed
+                .last()
+                .is_some_and(|one| one.call.has_room(operations, shared.options.batch, fake_now))
+            {
                 let mut call = self.spare.take().unwrap_or_default();
                 call.clear(Kind::Decide, fake_now);
                 packed.push(Packed { call, seats: Vec::new(), is_settled: false });
@@ -226,7 +229,9 @@ impl Caller {
                 });
                 if read.is_err() {
                     // Nobody has said that replicas have what was answered.
-                    packed.iter_mut().for_each(|one| one.is_settled = false);
+                    for one in packed.iter_mut() {
+                        one.is_settled = false;
+                    }
                 }
             }
             read?;

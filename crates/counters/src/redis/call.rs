@@ -84,11 +84,12 @@ impl Call {
         self.is_charging = false;
     }
 
-    /// True if a request of so many operations at this time may join.
+    /// True if a request of so many operations at this time may join those that are there, of
+    /// which there are so many at most.
     #[inline]
-    pub(super) fn has_room(&self, operations: usize, fake_now: Option<u64>) -> bool {
+    pub(super) fn has_room(&self, operations: usize, most: usize, fake_now: Option<u64>) -> bool {
         self.kind == Kind::Decide
-            && self.requests < MOST_REQUESTS
+            && self.requests < most
             && self.places.len() + operations <= MOST_KEYS
             && self.fake_now == fake_now
     }
@@ -391,13 +392,14 @@ mod tests {
         let (rules, keys) = (rules(), Keys::new("tg:"));
         let mut call = Call::default();
         for request in 0..MOST_REQUESTS {
-            assert!(call.has_room(3, None), "{request}");
+            assert!(call.has_room(3, MOST_REQUESTS, None), "{request}");
             call.push(&keys, &plan(&rules, Verb::Hit, 1, b"x"), whole);
         }
-        assert!(!call.has_room(3, None));
+        assert!(!call.has_room(3, MOST_REQUESTS, None));
         call.clear(Kind::Decide, None);
-        assert!(call.has_room(MOST_KEYS, None) && !call.has_room(MOST_KEYS + 1, None));
-        assert!(!call.has_room(1, Some(5)), "another time is another call");
+        assert!(call.has_room(MOST_KEYS, MOST_REQUESTS, None));
+        assert!(!call.has_room(MOST_KEYS + 1, MOST_REQUESTS, None));
+        assert!(!call.has_room(1, MOST_REQUESTS, Some(5)), "another time is another call");
     }
 
     #[test]

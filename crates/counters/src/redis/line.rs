@@ -22,8 +22,8 @@ use super::slots::Node;
 use super::store::Shared;
 use crate::clock::Deadline;
 
-/// Calls on the wire at once; what comes meanwhile leaves together.
-const MOST_IN_FLIGHT: usize = 4;
+/// Requests on the wire at once, in calls that are full; what comes meanwhile leaves together.
+const MOST_IN_FLIGHT: usize = 4 * MOST_REQUESTS;
 /// The same at a node of a Cluster, where a call is of one slot and each slot has one at a time.
 const MOST_SLOTS_IN_FLIGHT: usize = 64;
 /// Batches looked through for one of the same slot, or for one whose slot is free.
@@ -146,13 +146,14 @@ impl Line {
         let compared = if slot.is_some() { SLOTS_COMPARED } else { 1 };
         let last = self.pending.iter().rev().take(compared).find(|batch| batch.slot == slot);
         let open = last.filter(|batch| {
-            kind == Kind::Decide && batch.body().call.has_room(operations, fake_now)
+            kind == Kind::Decide
+                && batch.body().call.has_room(operations, shared.options.batch, fake_now)
         });
         let (batch, is_open) = if let Some(batch) = open.cloned() {
             (batch, true)
         } else {
             let most = shared.options.max_queue;
-            let each = if slot.is_some() { 1 } else { MOST_REQUESTS };
+            let each = if slot.is_some() { 1 } else { shared.options.batch };
             if self.pending.len() * each >= most {
                 return Err(StoreError::QueueFull { most });
             }
@@ -221,8 +222,11 @@ impl Line {
         self.wake_driver();
     }
 
-    const fn most_in_flight(&self) -> usize {
-        if self.node.is_some() { MOST_SLOTS_IN_FLIGHT } else { MOST_IN_FLIGHT }
+    fn most_in_flight(&self) -> usize {
+        match self.node {
+            Some(_) => MOST_SLOTS_IN_FLIGHT,
+            None => MOST_IN_FLIGHT / self.shared.options.batch,
+        }
     }
 
     /// Puts on the wire what may go.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::call::MOST_REQUESTS;
 use super::sentinel::Sentinels;
 use super::tls::TlsOptions;
 
@@ -64,6 +65,9 @@ pub struct RedisOptions {
     /// Replicas that must have a charge before it is told, as far as they answer within half of the
     /// deadline; 0 waits for none.
     pub wait_replicas: u32,
+    /// Requests that one call decides at most, from 1 to 64. Fewer hold the store for less time at
+    /// once, and cost it and us more.
+    pub batch: usize,
     /// Requests that may wait in each worker for room on the wire; further ones fail at once.
     pub max_queue: usize,
 }
@@ -142,6 +146,7 @@ impl RedisOptions {
             deadline: Duration::from_millis(5),
             connect_timeout: Duration::from_secs(1),
             wait_replicas: 0,
+            batch: MOST_REQUESTS,
             max_queue: 4096,
         }
     }
@@ -240,6 +245,9 @@ impl RedisOptions {
                 "deadline, connect timeout and queue must be above zero",
             ));
         }
+        if !(1..=MOST_REQUESTS).contains(&self.batch) {
+            return Err(OptionsError::new(format!("a call decides 1 to {MOST_REQUESTS} requests")));
+        }
         if let Address::Sentinels(sentinels) = &self.address {
             sentinels.check()?;
         }
@@ -260,6 +268,7 @@ impl fmt::Debug for RedisOptions {
             .field("deadline", &self.deadline)
             .field("connect_timeout", &self.connect_timeout)
             .field("wait_replicas", &self.wait_replicas)
+            .field("batch", &self.batch)
             .field("max_queue", &self.max_queue)
             .finish()
     }
