@@ -93,7 +93,7 @@ impl Denials {
             .asked()
             .zip(outcomes)
             .any(|(op, outcome)| !outcome.fits && !op.rule.is_shadow && outcome.wait_us.is_some());
-        if is_denied {
+        if is_denied && !outcomes.iter().any(|outcome| outcome.is_unasked) {
             self.keep(changes, plan, outcomes, asked_us, now_us());
         }
     }

@@ -164,7 +164,7 @@ fn told<'r>(
             .with(counter(inner, plan, op), op.numbers, |entry| {
                 entry.mirror.report(op.action, now_us)
             })
-            .unwrap_or(Outcome::UNASKED),
+            .unwrap_or(Outcome::unasked(op.rule.on_store_failure)),
     }
 }
 
@@ -184,7 +184,7 @@ fn charge<'r>(
         let is_half_used = 2 * entry.mirror.unsettled() >= most && !entry.is_settling;
         (outcome, if is_half_used { Some(entry.name.clone()) } else { None })
     });
-    let Some((outcome, due)) = charged else { return Outcome::UNASKED };
+    let Some((outcome, due)) = charged else { return Outcome::unasked(op.rule.on_store_failure) };
     if let Some(name) = due {
         settle(inner, vec![name]);
     }
