@@ -37,7 +37,8 @@ impl Outcome {
     /// Of a limit whose counter could not be asked.
     pub const fn unasked(on_store_failure: OnStoreFailure) -> Self {
         match on_store_failure {
-            OnStoreFailure::Open => {
+            // What a node decides by its share stands in the place of this.
+            OnStoreFailure::Open | OnStoreFailure::Local => {
                 Self { fits: true, wait_us: Some(0), is_unasked: true, ..Self::SHUT }
             }
             OnStoreFailure::Closed => Self { is_unasked: true, ..Self::SHUT },

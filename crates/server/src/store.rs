@@ -29,7 +29,7 @@ pub(crate) enum Way {
 #[derive(Debug)]
 pub(crate) enum Begun {
     /// It is answered.
-    Known(Result<Outcomes, StoreFailure>),
+    Known(Told),
     /// It is on its way.
     Aboard(Departure, Aboard),
     /// Nothing was done yet: [`Store::decide`] must see to it.
@@ -42,7 +42,7 @@ impl Way {
     pub(crate) fn begin(&self, plan: &Plan<'_>, now_us: u64) -> Begun {
         let Self::Redis(handle) = self else { return Begun::Waits };
         match handle.begin(plan, now_us) {
-            redis::Begun::Known(outcomes) => Begun::Known(outcomes.map_err(StoreFailure::from)),
+            redis::Begun::Known(told) => Begun::Known(told.into()),
             redis::Begun::Aboard(departure, aboard) => Begun::Aboard(departure, aboard),
             redis::Begun::Waits => Begun::Waits,
         }
@@ -55,11 +55,33 @@ impl Way {
         plan: &Plan<'_>,
         departure: &Departure,
         told: Result<Outcomes, StoreError>,
-    ) -> Result<Outcomes, StoreFailure> {
-        if let Self::Redis(handle) = self {
-            handle.ended(plan, departure, &told);
+    ) -> Told {
+        match self {
+            Self::Redis(handle) => handle.ended(plan, departure, told).into(),
+            Self::Here => told.into(),
         }
-        Ok(told?)
+    }
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// For each operation what its limit says, without its counter where that did not answer.
+    pub(crate) outcomes: Result<Outcomes, StoreFailure>,
+    /// Why the store, or a part of it, did not answer, if there are outcomes all the same.
+    pub(crate) failure: Option<StoreFailure>,
+}
+
+impl From<Result<Outcomes, StoreError>> for Told {
+    #[inline]
+    fn from(told: Result<Outcomes, StoreError>) -> Self {
+        match told {
+            Ok(outcomes) => Self { outcomes: Ok(outcomes), failure: None },
+            Err(StoreError::Partial { outcomes, why }) => {
+                Self { outcomes: Ok(*outcomes), failure: Some((*why).into()) }
+            }
+            Err(error) => Self { outcomes: Err(error.into()), failure: None },
+        }
     }
 }
 
@@ -174,14 +196,13 @@ impl Store {
     ) -> Result<Outcomes, StoreFailure> {
         match (self, way) {
             (Self::Memory(memory), _) => Ok(memory.decide(plan, now_us)),
-            (Self::Redis(_), Way::Redis(handle)) => match handle.decide(plan).await {
-                Ok(outcomes) => Ok(outcomes),
-                Err(StoreError::Partial { outcomes, why }) => {
-                    failed((*why).into());
-                    Ok(*outcomes)
+            (Self::Redis(_), Way::Redis(handle)) => {
+                let told = Told::from(handle.decide(plan).await);
+                if let Some(failure) = told.failure {
+                    failed(failure);
                 }
-                Err(error) => Err(error.into()),
-            },
+                told.outcomes
+            }
             (Self::Redis(_), Way::Here) => Err(StoreFailure::new("disconnected")),
         }
     }

@@ -14,7 +14,7 @@ use tidegate_counters::{Outcomes, Stopwatch};
 use crate::metrics::Timed;
 use crate::node::Node;
 use crate::pipeline::{Answer, Ask, Planned, Refused, WorkerNode, in_force};
-use crate::store::{Begun, Store, StoreFailure};
+use crate::store::{Begun, Store, StoreFailure, Told};
 
 /// Requests that are decided together: enough that what one waits for from the memory comes while
 /// the others are read, few enough that all of them stay in the nearest cache.
@@ -106,8 +106,9 @@ impl WorkerNode {
             trips.push(match self.way.begin(&planned.plan, now_us) {
                 Begun::Aboard(departure, aboard) => Some((Trip::Aboard(departure, aboard), watch)),
                 Begun::Waits => Some((Trip::Slow(Box::pin(self.count(planned))), None)),
-                Begun::Known(outcomes) => {
+                Begun::Known(told) => {
                     node.metrics.took(Timed::Store, watch);
+                    let outcomes = self.heard(told);
                     let outcomes = outcomes.as_ref().map_err(|failure| *failure);
                     node.conclude(ask, planned, outcomes, |answer| say(at, Ok(answer)));
                     None
@@ -147,9 +148,18 @@ impl WorkerNode {
         match trip {
             Trip::Aboard(departure, aboard) => {
                 let told = ready!(Pin::new(aboard).poll(cx));
-                Poll::Ready(self.way.ended(&planned.plan, departure, told))
+                Poll::Ready(self.heard(self.way.ended(&planned.plan, departure, told)))
             }
             Trip::Slow(slow) => slow.as_mut().poll(cx),
         }
+    }
+
+    /// Counts what failed where there is an answer all the same.
+    #[inline]
+    fn heard(&self, told: Told) -> Result<Outcomes, StoreFailure> {
+        if let Some(failure) = told.failure {
+            self.node.metrics.record_store_failure(failure);
+        }
+        told.outcomes
     }
 }

@@ -142,8 +142,10 @@ class Limit(Part):
         description="Where a limit on a shared store is decided: in the store (exact), or at each "
         "node, which settles with the store 20 times a second (local: over by at most 1 %).",
     )
-    on_store_failure: Literal["open", "closed"] = Field(
-        default="open", description="Without the store: allow (open) or deny (closed)."
+    on_store_failure: Literal["open", "closed", "local"] = Field(
+        default="open",
+        description="Without the store: allow (open), deny (closed), or let each node allow its "
+        "share of the limit and a tenth more (local).",
     )
     on_exceed: Literal["reject", "shadow"] = Field(
         default="reject", description="shadow: reports what it would deny, and denies nothing."

@@ -22,7 +22,7 @@ _SETTINGS = {"wait_replicas": "--store-wait-replicas"}
 """Words that say something of the store, and so of a node."""
 _VALUES = {
     "consistency": (("sharded", "sampled", "auto"), "write exact or local"),
-    "on_store_failure": (("local", "soft"), "write open or closed"),
+    "on_store_failure": (("soft",), "write local"),
     "on_exceed": (("queue",), "write reject or shadow"),
 }
 

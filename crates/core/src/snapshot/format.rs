@@ -79,6 +79,7 @@ pub enum MissingDoc {
 pub enum OnStoreFailureDoc {
     Open,
     Closed,
+    Local,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]

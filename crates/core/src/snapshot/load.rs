@@ -148,6 +148,7 @@ fn rule(
         on_store_failure: match doc.on_store_failure {
             OnStoreFailureDoc::Open => OnStoreFailure::Open,
             OnStoreFailureDoc::Closed => OnStoreFailure::Closed,
+            OnStoreFailureDoc::Local => OnStoreFailure::Local,
         },
         is_shadow: doc.on_exceed == OnExceedDoc::Shadow,
         counts_denied: doc.count_denied,

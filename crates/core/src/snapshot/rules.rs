@@ -94,6 +94,8 @@ pub enum OnStoreFailure {
     Open,
     /// It denies.
     Closed,
+    /// Each node allows its share; where that is not known, all.
+    Local,
 }
 
 /// Where a limit on a shared store is decided. In memory every decision is exact.

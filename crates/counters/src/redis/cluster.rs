@@ -104,6 +104,11 @@ impl Cluster {
         !lines.is_empty() && lines.values().all(|wire| wire.line.borrow().is_up())
     }
 
+    /// True if some master would be sent a call.
+    pub(super) fn can_be_asked(&self) -> bool {
+        self.lines.borrow().values().any(|wire| wire.line.borrow().can_be_asked())
+    }
+
     /// Waits until every master has a connection.
     pub(super) async fn connected(&self) {
         loop {

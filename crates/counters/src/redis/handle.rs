@@ -77,6 +77,14 @@ impl Owner {
         matches!(self, Self::Cluster(_))
     }
 
+    /// True if it is worth a try to ask.
+    pub(super) fn is_well(&self) -> bool {
+        match self {
+            Self::Server(wire) => wire.line.borrow().can_be_asked(),
+            Self::Cluster(cluster) => cluster.can_be_asked(),
+        }
+    }
+
     /// The wire to the one server, or to the node of a slot.
     pub(super) fn wire(&self, slot: Option<u16>) -> Result<Rc<Wire>, StoreError> {
         match (self, slot) {
@@ -169,8 +177,12 @@ impl RedisHandle {
         };
         match begun {
             Ok(aboard) => Begun::Aboard(self.departing(plan, now_us), aboard),
-            Err(failure) => Begun::Known(Err(failure)),
+            Err(failure) => Begun::Known(Err(self.without_store(plan, failure))),
         }
+    }
+
+    fn without_store(&self, plan: &Plan<'_>, why: StoreError) -> StoreError {
+        self.inner.shared.away.decide(&self.inner.shared, plan, why)
     }
 
     /// What must be known of a request's departure when its answer comes.
@@ -180,22 +192,23 @@ impl RedisHandle {
         Departure { at_us: now_us, changes: self.inner.shared.changes.so_far() }
     }
 
-    /// Learns from the answer to a request that was begun.
+    /// Learns from the answer to a request that was begun, and says what follows without one.
     #[inline]
     pub fn ended(
         &self,
         plan: &Plan<'_>,
         departure: &Departure,
-        told: &Result<Outcomes, StoreError>,
-    ) {
+        told: Result<Outcomes, StoreError>,
+    ) -> Result<Outcomes, StoreError> {
         self.note_refunds(plan);
-        let changes = &self.inner.shared.changes;
-        if let Ok(outcomes) = told
-            && changes.so_far() == departure.changes
-        {
-            let now_us = || self.inner.shared.clock.now_us();
-            self.inner.denials.note(changes, plan, outcomes, departure.at_us, now_us);
+        let shared = &self.inner.shared;
+        let outcomes = told.map_err(|why| self.without_store(plan, why))?;
+        shared.away.see(shared, plan, &outcomes);
+        if shared.changes.so_far() == departure.changes {
+            let now_us = || shared.clock.now_us();
+            self.inner.denials.note(&shared.changes, plan, &outcomes, departure.at_us, now_us);
         }
+        Ok(outcomes)
     }
 
     #[inline]
@@ -228,8 +241,7 @@ impl RedisHandle {
                 (departure, told)
             }
         };
-        self.ended(plan, &departure, &told);
-        told
+        self.ended(plan, &departure, told)
     }
 
     /// Forgets the counters that the plan meets.

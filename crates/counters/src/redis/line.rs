@@ -116,6 +116,11 @@ impl Line {
         self.stream.is_some()
     }
 
+    /// True if a call would be sent.
+    pub(super) fn can_be_asked(&self) -> bool {
+        self.stream.is_some() && !self.breaker.is_open()
+    }
+
     pub(super) fn wake_driver(&self) {
         if let Some(driver) = &self.driver {
             driver.wake_by_ref();

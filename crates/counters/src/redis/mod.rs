@@ -6,6 +6,7 @@
 //! hand it through a channel to a task of theirs and back, and do not say whether a call had left
 //! when it failed, which is what decides whether it may have been charged.
 
+mod away;
 mod backoff;
 mod batch;
 mod blocking;

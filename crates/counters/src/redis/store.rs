@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::Plan;
 
+use super::away::Away;
 use super::blocking;
 use super::changes::Changes;
 use super::error::StoreError;
@@ -33,6 +34,7 @@ pub(super) struct Shared {
     pub(super) health: Record,
     pub(super) changes: Changes,
     pub(super) local: Table,
+    pub(super) away: Away,
     pub(super) nodes: Nodes,
     /// The deadline of async decisions, less what their timer rounds up by.
     pub(super) patience: Duration,
@@ -62,6 +64,7 @@ impl RedisStore {
             health: Record::default(),
             changes: Changes::default(),
             local: Table::default(),
+            away: Away::default(),
             nodes: Nodes::default(),
             patience: patience.max(options.deadline / 2),
             options,

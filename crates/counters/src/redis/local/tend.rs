@@ -1,4 +1,4 @@
-//! The task of a worker that settles its counters in time.
+//! The task of a worker that settles its counters in time, and what the node owes.
 
 use std::rc::{Rc, Weak};
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::settle::settle;
+use crate::redis::away::repay;
 use crate::redis::handle::Inner;
 
 /// Between two settlings of a counter that is asked for.
@@ -19,6 +20,7 @@ pub(in crate::redis) async fn tend(inner: Weak<Inner>) {
         sleep(EVERY).await;
         let Some(inner) = inner.upgrade() else { return };
         round(&inner);
+        repay(&inner);
     }
 }
 

@@ -1,0 +1,240 @@
+//! One counter whose store is away: what was last seen of it, what this node admits alone, and
+//! what it owes.
+
+use tidegate_core::algorithms::token_bucket::Bucket;
+use tidegate_core::algorithms::windows::Windows;
+use tidegate_core::algorithms::{Algorithm, Met, Numbers, State};
+use tidegate_core::units::mul_div;
+use tidegate_core::{Action, Outcome};
+
+/// Nodes come and go, and load is never even: each takes a tenth more than its share.
+const MARGIN: (u64, u64) = (11, 10);
+
+/// A counter.
+#[derive(Debug)]
+pub(super) struct Counter {
+    pub(super) algorithm: Algorithm,
+    pub(super) numbers: Numbers,
+    /// Units taken as the store last said, and when, unix microseconds.
+    seen: Option<(u64, u64)>,
+    /// What this node has admitted of its share; `None` while the store answers.
+    alone: Option<State>,
+    /// What it admitted and the store does not know.
+    owed: State,
+}
+
+/// What is to be charged: (start of the window, units), older first. A bucket has one window, at 0.
+pub(super) type Debt = [(u64, u64); 2];
+
+impl Counter {
+    pub(super) const fn new(algorithm: Algorithm, numbers: Numbers) -> Self {
+        Self { algorithm, numbers, seen: None, alone: None, owed: State::Absent }
+    }
+
+    /// The store has answered.
+    pub(super) fn see(&mut self, outcome: &Outcome, now_us: u64) {
+        let capacity = self.numbers.capacity(self.algorithm);
+        self.seen = Some((capacity.saturating_sub(outcome.remaining), now_us));
+        self.alone = None;
+    }
+
+    /// Goes on under the numbers in force.
+    pub(super) const fn renumber(&mut self, numbers: Numbers) {
+        self.numbers = numbers;
+    }
+
+    /// True if something is owed.
+    pub(super) const fn owes(&self) -> bool {
+        !matches!(self.owed, State::Absent)
+    }
+
+    /// True if there is nothing to remember.
+    pub(super) const fn is_idle(&self, now_us: u64) -> bool {
+        let is_stale = match self.seen {
+            Some((_, at_us)) => now_us.saturating_sub(at_us) > self.numbers.period_us,
+            None => true,
+        };
+        is_stale && matches!(self.owed, State::Absent)
+    }
+
+    /// The numbers of one of so many nodes.
+    fn share(&self, nodes: u32) -> Numbers {
+        let of = |whole: u64| {
+            let (share, _) = mul_div(whole, MARGIN.0, MARGIN.1 * u64::from(nodes.max(1)));
+            share.clamp(1, whole.max(1))
+        };
+        let Numbers { n, period_us, burst } = self.numbers;
+        Numbers { n: of(n), period_us, burst: of(burst) }
+    }
+
+    /// The state from which a node begins alone: its share of what was last seen.
+    fn seed(&self, share: Numbers, now_us: u64) -> State {
+        let Some((used, at_us)) = self.seen else { return State::Absent };
+        let capacity = self.numbers.capacity(self.algorithm).max(1);
+        let (level, _) = mul_div(used.min(capacity), share.capacity(self.algorithm), capacity);
+        let Numbers { n, period_us, .. } = share;
+        match self.algorithm {
+            Algorithm::TokenBucket => {
+                let bucket = Bucket { level, rem: 0, n, period_us, last: at_us };
+                State::Bucket(bucket.drained(now_us.max(at_us)))
+            }
+            Algorithm::FixedWindow | Algorithm::SlidingWindow => {
+                State::Windows(Windows { prev: 0, cur: level, last: at_us })
+            }
+            // An entry for each request is more than was seen.
+            Algorithm::SlidingLog => State::Absent,
+        }
+    }
+
+    /// What this node's share of the limit says.
+    pub(super) fn ask(&mut self, action: Action, nodes: u32, now_us: u64) -> Outcome {
+        let met = self.met_alone(nodes, now_us);
+        let fits = matches!(action, Action::Refund(_)) || met.fits(action.cost());
+        let outcome = met.report(action.cost(), fits);
+        self.alone = Some(met.into_state().0);
+        Outcome { is_unasked: true, ..outcome }
+    }
+
+    /// Takes it of the share.
+    pub(super) fn take(&mut self, cost: u64, nodes: u32, now_us: u64) {
+        let mut met = self.met_alone(nodes, now_us);
+        met.charge(cost);
+        self.alone = Some(met.into_state().0);
+    }
+
+    fn met_alone(&mut self, nodes: u32, now_us: u64) -> Met {
+        let share = self.share(nodes);
+        let state = match self.alone.take() {
+            Some(state) => state,
+            None => self.seed(share, now_us),
+        };
+        Met::new(self.algorithm, share, state, now_us)
+    }
+
+    /// Notes that so much was admitted and never sent; true if it was owed nothing before.
+    pub(super) fn owe(&mut self, cost: u64, now_us: u64) -> bool {
+        if self.algorithm == Algorithm::SlidingLog {
+            // Its entries are times, and these have passed.
+            return false;
+        }
+        let was_nothing = self.owed == State::Absent;
+        let owed = std::mem::take(&mut self.owed);
+        let mut met = Met::new(self.algorithm, self.numbers, owed, now_us);
+        met.charge(cost);
+        self.owed = met.into_state().0;
+        was_nothing && self.owed != State::Absent
+    }
+
+    /// What is still to be charged now; at most a whole limit for each window.
+    pub(super) fn debt(&mut self, now_us: u64) -> Debt {
+        let owed = std::mem::take(&mut self.owed);
+        let period = self.numbers.period_us;
+        let most = self.numbers.capacity(self.algorithm);
+        match owed {
+            State::Bucket(bucket) => {
+                let left = bucket.drained(now_us.max(bucket.last));
+                [(0, 0), (0, left.used().min(most))]
+            }
+            State::Windows(windows) => {
+                let is_sliding = self.algorithm == Algorithm::SlidingWindow;
+                let now = now_us.max(windows.last);
+                let rolled = windows.rolled(period, now, is_sliding);
+                let start = now - now % period;
+                [
+                    (start.saturating_sub(period), rolled.prev.min(most)),
+                    (start, rolled.cur.min(most)),
+                ]
+            }
+            State::Absent | State::Log(_) => [(0, 0); 2],
+        }
+    }
+
+    /// What could not be told is owed again.
+    pub(super) fn owe_again(&mut self, debt: Debt, now_us: u64) {
+        let [(_, before), (_, here)] = debt;
+        let owed = std::mem::take(&mut self.owed);
+        let mut met = Met::new(self.algorithm, self.numbers, owed, now_us);
+        met.add(here, before);
+        self.owed = met.into_state().0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+    const NOW: u64 = 1_000_000 * 60_000;
+
+    fn counter(algorithm: Algorithm, n: u64) -> Counter {
+        Counter::new(algorithm, Numbers { n, period_us: 60 * SECOND, burst: n })
+    }
+
+    fn seen(counter: &mut Counter, remaining: u64) {
+        let outcome =
+            Outcome { fits: true, remaining, wait_us: Some(0), reset_us: 0, ..Outcome::SHUT };
+        counter.see(&outcome, NOW);
+    }
+
+    fn admitted(counter: &mut Counter, nodes: u32, now: u64) -> u64 {
+        let mut count = 0;
+        while counter.ask(Action::Charge(1), nodes, now).fits {
+            counter.take(1, nodes, now);
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn a_node_alone_has_its_share_and_a_tenth() {
+        for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow, Algorithm::SlidingWindow]
+        {
+            assert_eq!(admitted(&mut counter(algorithm, 100), 4, NOW), 27);
+            assert_eq!(
+                admitted(&mut counter(algorithm, 100), 1, NOW),
+                100,
+                "never above the limit"
+            );
+            assert_eq!(admitted(&mut counter(algorithm, 2), 50, NOW), 1, "never nothing");
+        }
+    }
+
+    #[test]
+    fn what_was_used_when_the_store_was_last_seen_is_used() {
+        for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow, Algorithm::SlidingWindow]
+        {
+            let mut counter = counter(algorithm, 100);
+            seen(&mut counter, 40);
+            assert_eq!(admitted(&mut counter, 4, NOW), 11, "27 less 60 % of them");
+            seen(&mut counter, 0);
+            let denied = counter.ask(Action::Charge(1), 4, NOW);
+            assert!(!denied.fits && denied.is_unasked && denied.wait_us.is_some());
+        }
+    }
+
+    #[test]
+    fn a_debt_drains_and_windows_pass_and_a_whole_limit_is_the_most() {
+        let mut bucket = counter(Algorithm::TokenBucket, 60);
+        (0..50).for_each(|_| drop(bucket.owe(1, NOW)));
+        assert_eq!(bucket.debt(NOW + 20 * SECOND)[1], (0, 30));
+        assert_eq!(bucket.debt(NOW)[1], (0, 0), "told once");
+        let mut window = counter(Algorithm::SlidingWindow, 60);
+        (0..90).for_each(|_| drop(window.owe(1, NOW)));
+        let start = NOW - NOW % (60 * SECOND);
+        let debt = window.debt(NOW + 60 * SECOND);
+        assert_eq!(debt, [(start, 60), (start + 60 * SECOND, 0)]);
+        let mut fixed = counter(Algorithm::FixedWindow, 60);
+        fixed.owe(5, NOW);
+        assert_eq!(fixed.debt(NOW + 60 * SECOND).map(|(_, units)| units), [0, 0]);
+    }
+
+    #[test]
+    fn what_could_not_be_told_is_owed_again() {
+        let mut window = counter(Algorithm::FixedWindow, 60);
+        assert!(window.owe(5, NOW));
+        assert!(!window.owe(1, NOW));
+        let debt = window.debt(NOW);
+        window.owe_again(debt, NOW);
+        assert_eq!(window.debt(NOW)[1].1, 6);
+    }
+}

@@ -1,0 +1,55 @@
+//! Charging what was admitted while the store was away, once it is back.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::table::{Name, Owed};
+use crate::redis::call::{Kind, MOST_REQUESTS};
+use crate::redis::error::StoreError;
+use crate::redis::handle::Inner;
+
+/// Counters of one round, so that a store which has just come back is not run over.
+const MOST: usize = 512;
+const MOST_IN_CALL: usize = MOST_REQUESTS / 2;
+
+/// Charges some of what is owed, where the store can be asked.
+pub(in crate::redis) fn repay(inner: &Rc<Inner>) {
+    if !inner.owner.is_well() {
+        return;
+    }
+    let owed = inner.shared.away.take(MOST, inner.shared.clock.now_us());
+    let mut calls: BTreeMap<Option<u16>, Vec<(Name, Owed)>> = BTreeMap::new();
+    for (name, owed) in owed {
+        let slot = inner.owner.is_cluster().then_some(owed.slot);
+        if owed.debt.iter().any(|(_, units)| *units > 0) {
+            calls.entry(slot).or_default().push((name, owed));
+        }
+    }
+    for (slot, mut all) in calls {
+        while !all.is_empty() {
+            let few = all.split_off(all.len().saturating_sub(MOST_IN_CALL));
+            let inner = Rc::clone(inner);
+            tokio::task::spawn_local(async move { charge(&inner, slot, few).await });
+        }
+    }
+}
+
+async fn charge(inner: &Inner, slot: Option<u16>, few: Vec<(Name, Owed)>) {
+    let told = tell(inner, slot, &few).await;
+    if told.is_err_and(|error| !error.may_have_written()) {
+        let now_us = inner.shared.clock.now_us();
+        for (name, owed) in few {
+            inner.shared.away.put_back(&inner.shared, &name, owed.debt, now_us);
+        }
+    }
+}
+
+async fn tell(inner: &Inner, slot: Option<u16>, few: &[(Name, Owed)]) -> Result<(), StoreError> {
+    let wire = inner.owner.wire(slot)?;
+    let seat = wire.line.borrow_mut().send_call(Kind::Settle, slot, |call| {
+        for (_, Owed { stored, algorithm, numbers, debt, .. }) in few {
+            call.push_settling(stored, *algorithm, *numbers, debt.iter().copied());
+        }
+    })?;
+    seat.told().await.map(|_| ())
+}
