@@ -33,7 +33,7 @@ $(STAMPS)/venv: pyproject.toml tools/machine.sh
 	@python=$$(PYTHON='$(PYTHON)' tools/machine.sh) && echo "setting up $(VENV) with $$python" && \
 		$$python -m venv $(VENV)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --group dev 'pydantic>=2.12,<3' 'PyYAML>=6.0.2,<7'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group dev 'pydantic>=2.12,<3' 'PyYAML>=6.0.2,<7' 'tzdata>=2025.2,<3000'
 	@touch $@
 
 # The development build has a clock that tests can set; releases lack it.

@@ -16,6 +16,7 @@ ALGORITHMS: list[AlgorithmName] = [
     "sliding_window",
     "sliding_log",
     "token_bucket",
+    "quota",
 ]
 PERIODS = [s * SECOND for s in (1, 2, 10, 60, 3600, 86_400, 366 * 86_400)]
 STARTS = [0, SECOND, 1_764_600_000 * SECOND, 2 * 10**15]
@@ -49,7 +50,9 @@ def history_of(seed: int, steps: int) -> list[Step]:
         if rng.random() < 0.15:
             counters[chosen] = _changed(rng, counters[chosen])
         now = _next_time(rng, now, counters[chosen].period_us)
-        requests = [_request(rng, counters, chosen) for _ in range(rng.choice([1, 1, 1, 2, 5]))]
+        requests = [
+            _request(rng, counters, chosen, now) for _ in range(rng.choice([1, 1, 1, 2, 5]))
+        ]
         history.append(Step(now, requests))
     return history
 
@@ -67,6 +70,27 @@ def number_of(rng: Random) -> int:
             1 << rng.randint(0, 52),
         ]
     )
+
+
+def ends_around(counter: Op, caller_now: int) -> tuple[int, int, int]:
+    """A calendar of periods as long as the counter's, a part shorter, a part longer, and so on.
+
+    Another burst, which a quota lacks, shifts it: that is another time zone.
+    """
+    whole, shift = counter.period_us, counter.burst % 86_400 * SECOND
+    part = whole // SECOND // 24 * SECOND
+    since = max(0, caller_now - shift) // (3 * whole) * (3 * whole)
+    starts = [shift + since]
+    for length in (whole, whole - part, whole + part) * 2:
+        starts.append(starts[-1] + length)
+    at = max(0, *(at for at, start in enumerate(starts[:4]) if start <= max(caller_now, starts[0])))
+    return starts[at], starts[at + 1], starts[at + 2]
+
+
+def _clock_error(rng: Random, counter: Op) -> int:
+    """How far the caller's clock is ahead of the store's: seconds, seldom more than a period."""
+    second, period = rng.randint(-5 * SECOND, 5 * SECOND), counter.period_us
+    return rng.choice([0, 0, 0, second, second, rng.randint(-2 * period, 2 * period)])
 
 
 def _counter(rng: Random, key: str) -> Op:
@@ -103,22 +127,28 @@ def _next_time(rng: Random, now: int, period: int) -> int:
     return max(0, min(LATEST, now + rng.choice(steps)))
 
 
-def _request(rng: Random, counters: list[Op], chosen: int) -> list[Op]:
+def _request(rng: Random, counters: list[Op], chosen: int, now: int) -> list[Op]:
     """One operation mostly, sometimes several, each on another counter."""
     if rng.random() < 0.6:
-        return [_op(rng, counters[chosen])]
-    return [_op(rng, counter) for counter in rng.sample(counters, rng.randint(1, 4))]
+        return [_op(rng, counters[chosen], now)]
+    return [_op(rng, counter, now) for counter in rng.sample(counters, rng.randint(1, 4))]
 
 
-def _op(rng: Random, counter: Op) -> Op:
+def _op(rng: Random, counter: Op, now: int) -> Op:
     capacity = counter.capacity
     near = [0, 1, 1, 1, 1, 2, 3, capacity // 3, capacity // 2, capacity, capacity + 1]
     cost = min(MAX, rng.choice([*near, rng.randint(1, capacity)]))
     action = rng.choice(ACTIONS)
+    ends = (
+        ends_around(counter, now + _clock_error(rng, counter))
+        if counter.algorithm == "quota"
+        else None
+    )
     return replace(
         counter,
         action=action,
         cost=cost if action == "charge" else max(1, cost),
         shadow=rng.random() < 0.15,
+        ends=ends,
         count_denied=counter.algorithm != "sliding_log" and rng.random() < 0.25,
     )

@@ -13,7 +13,7 @@ FREEZE = SECOND
 NEVER = -1
 """The wait of a cost above the capacity."""
 
-AlgorithmName = Literal["fixed_window", "sliding_window", "sliding_log", "token_bucket"]
+AlgorithmName = Literal["fixed_window", "sliding_window", "sliding_log", "token_bucket", "quota"]
 Action = Literal["charge", "peek", "refund"]
 
 
@@ -31,6 +31,16 @@ class Op:
     shadow: bool = False
     count_denied: bool = False
     """A charge is taken whatever this limit or another one says."""
+    ends: tuple[int, int, int] | None = None
+    """Of a quota: begin and end of the period that the caller is in, and the end of the next.
+
+    Without them its periods are those of a fixed window.
+    """
+
+    @property
+    def periods(self) -> tuple[int, int, int]:
+        """The ends, or those of the first two fixed windows that ever were."""
+        return self.ends or (0, self.period_us, 2 * self.period_us)
 
     @property
     def capacity(self) -> int:
@@ -92,4 +102,4 @@ class Algorithm(Protocol, Generic[S]):
         """The state after giving `op.cost` back; None when that removes the state."""
 
     def unused_at(self, state: S | None, op: Op, now: int) -> int:
-        """When the counter is as good as unused (fixed window: when the window ends)."""
+        """When the counter is as good as unused (fixed window, quota: when it ends)."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from tests.oracle.model import Op
+from tests.oracle.calendar import UNITS, around
+from tests.oracle.model import SECOND, Op
 
 Verb = Literal["hit", "peek", "refund"]
 Descriptor = Mapping[str, str]
@@ -43,7 +44,7 @@ def plan(snapshot: Json, now_us: int, domain: str, asked: Asked) -> list[Met]:
         for index, limit in enumerate(rules["limits"]):
             numbers = _numbers(rules, index, descriptor, now_us)
             if limit["counts"] in asked.costs and numbers and _matches(limit["when"], descriptor):
-                one = _meet(limit, numbers, descriptor, asked)
+                one = _meet(limit, numbers, descriptor, asked, now_us)
                 if one and (one.op.key not in met or met[one.op.key].op.cost < one.op.cost):
                     met[one.op.key] = one
     if any(one.verdict != "ask" and not one.shadow for one in met.values()):
@@ -54,7 +55,9 @@ def plan(snapshot: Json, now_us: int, domain: str, asked: Asked) -> list[Met]:
     return list(met.values())
 
 
-def _meet(limit: Json, numbers: Json, descriptor: Descriptor, asked: Asked) -> Met | None:
+def _meet(
+    limit: Json, numbers: Json, descriptor: Descriptor, asked: Asked, now_us: int
+) -> Met | None:
     cost = asked.costs[limit["counts"]]
     values: list[str | None] = [descriptor.get(key) for key in limit["per"]]
     if None in values and limit["missing"] == "skip":
@@ -63,6 +66,9 @@ def _meet(limit: Json, numbers: Json, descriptor: Descriptor, asked: Asked) -> M
     verdict: Literal["ask", "blocked", "missing_key"] = "blocked" if numbers["n"] == 0 else "ask"
     if None in values and limit["missing"] == "deny":
         verdict = "missing_key"
+    ends = None
+    if limit["time_zone"] is not None:
+        ends = around(limit["time_zone"], UNITS[numbers["period_us"] // SECOND], now_us)
     op = Op(
         key=repr((limit["id"], limit["algorithm"], period, values)),
         algorithm=limit["algorithm"],
@@ -73,6 +79,7 @@ def _meet(limit: Json, numbers: Json, descriptor: Descriptor, asked: Asked) -> M
         cost=max(1, cost),
         shadow=limit["on_exceed"] == "shadow",
         count_denied=limit["count_denied"],
+        ends=ends,
     )
     return Met(limit["id"], op.shadow, verdict, op)
 

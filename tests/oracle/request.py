@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.oracle.fixed_window import FixedWindow
 from tests.oracle.model import FREEZE, MAX, NEVER, SECOND, Algorithm, AlgorithmName, Op, Outcome
+from tests.oracle.quota import Quota
 from tests.oracle.sliding_log import SlidingLog
 from tests.oracle.sliding_window import SlidingWindow
 from tests.oracle.token_bucket import TokenBucket
@@ -15,6 +16,7 @@ ALGORITHMS: dict[AlgorithmName, Algorithm[Any]] = {
     "sliding_window": SlidingWindow(),
     "sliding_log": SlidingLog(),
     "token_bucket": TokenBucket(),
+    "quota": Quota(),
 }
 
 

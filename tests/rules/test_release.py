@@ -63,7 +63,7 @@ def test_the_package_says_that_it_is_typed() -> None:
 def test_base_dependencies_are_what_policy_files_need() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = {re.split(r"[<>=!~ \[]", line)[0].lower() for line in project["dependencies"]}
-    assert names == {"pydantic", "pyyaml"}
+    assert names == {"pydantic", "pyyaml", "tzdata"}
     assert all("<" in line for line in project["dependencies"]), "ranges are pinned"
 
 

@@ -138,6 +138,11 @@ impl<'r> LimitReport<'r> {
         self.numbers.window_us(self.rule.algorithm)
     }
 
+    /// Microseconds by which the limit's period is named; see [`Numbers::named_period_us`].
+    pub const fn named_period_us(&self) -> u64 {
+        self.numbers.named_period_us(self.rule.algorithm)
+    }
+
     /// True if this limit denies the request: it refuses and is enforced.
     pub const fn denies(&self) -> bool {
         !self.allowed && !self.rule.is_shadow

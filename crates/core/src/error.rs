@@ -28,6 +28,14 @@ pub enum SnapshotError {
         /// What is wrong.
         problem: String,
     },
+    /// A calendar whose periods do not follow one another.
+    #[error("calendar of {zone:?}, {problem}")]
+    Calendar {
+        /// IANA name of the time zone.
+        zone: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// Two domains or two limits with one name, a tenant with an unknown plan.
     #[error("domain {domain:?}: {problem}")]
     Domain {

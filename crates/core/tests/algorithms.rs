@@ -3,15 +3,17 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use proptest::prelude::*;
+use tidegate_core::algorithms::calendar::{Around, Calendar, Table, Unit};
 use tidegate_core::algorithms::{Met, State};
 use tidegate_core::units::{MAX, mul_div};
 use tidegate_core::{Algorithm, Numbers};
 
-const ALGORITHMS: [Algorithm; 4] = [
+const ALGORITHMS: [Algorithm; 5] = [
     Algorithm::TokenBucket,
     Algorithm::FixedWindow,
     Algorithm::SlidingWindow,
     Algorithm::SlidingLog,
+    Algorithm::Quota,
 ];
 
 #[derive(Clone, Debug)]
@@ -26,10 +28,15 @@ fn cases() -> impl Strategy<Value = Case> {
     let numbers = (1..200u64, 1..100u64, 1..300u64);
     let start = 1_700_000_000_000_000..1_700_000_100_000_000u64;
     let steps = prop::collection::vec((0..3_000_000u64, 1..40u64), 1..40);
-    (0..4usize, numbers, start, steps).prop_map(|(at, (n, seconds, burst), start, steps)| {
+    (0..5usize, numbers, start, steps).prop_map(|(at, (n, seconds, burst), start, steps)| {
         let algorithm = ALGORITHMS[at];
         let burst = if algorithm == Algorithm::TokenBucket { burst } else { n };
-        let numbers = Numbers { n, period_us: seconds * 1_000_000, burst };
+        let numbers = if algorithm == Algorithm::Quota {
+            let begin = (start / 1_000_000).next_multiple_of(seconds);
+            Around { unit: Unit::Day, begin, length: seconds, next: seconds + 1 }.numbers(n)
+        } else {
+            Numbers { n, period_us: seconds * 1_000_000, burst }
+        };
         Case { algorithm, numbers, start, steps }
     })
 }
@@ -173,4 +180,69 @@ fn a_raised_rate_settles_the_level_first_and_back_and_forth_changes_nothing() {
     let met = Met::new(Algorithm::TokenBucket, slow, state, now);
     assert_eq!(met.report(1, false).remaining, 0);
     assert_eq!(met.report(1, false).wait_us, Some(1_000_000));
+}
+
+const DAY: u64 = 86_400;
+
+/// Days of 24 hours, one of 23, days of 24, one of 25, days of 24.
+fn days() -> Calendar {
+    let mut calendar = Calendar::new("Europe/Berlin".into());
+    let runs = vec![
+        (1_000 * DAY, DAY),
+        (1_010 * DAY, DAY - 3600),
+        (1_011 * DAY - 3600, DAY),
+        (1_020 * DAY - 3600, DAY + 3600),
+        (1_021 * DAY, DAY),
+    ];
+    calendar.set(Unit::Day, Table::new(runs).unwrap());
+    calendar
+}
+
+proptest! {
+    #[test]
+    fn periods_meet_before_in_and_after_the_table(time in 0..2_000 * DAY * 1_000_000) {
+        let around = days().around(Unit::Day, time).unwrap();
+        let end = around.end_at(time);
+        prop_assert!(around.begin * 1_000_000 <= time && time < end);
+        prop_assert_eq!(end, (around.begin + around.length) * 1_000_000);
+        let after = days().around(Unit::Day, end).unwrap();
+        prop_assert_eq!((after.begin * 1_000_000, after.length), (end, around.next));
+        let numbers = around.numbers(7);
+        prop_assert_eq!(Around::of(&numbers), around);
+        prop_assert_eq!(numbers.n, 7);
+    }
+
+    #[test]
+    fn the_store_finds_its_own_period_while_its_clock_is_less_than_one_off(
+        caller in 999 * DAY..1_030 * DAY,
+        error in -(82_800 * 1_000_000 - 1)..82_800 * 1_000_000i64,
+    ) {
+        let calendar = days();
+        let caller = caller * 1_000_000;
+        let store = caller.checked_add_signed(error).unwrap();
+        let own = calendar.around(Unit::Day, store).unwrap();
+        let told = calendar.around(Unit::Day, caller).unwrap();
+        prop_assert_eq!(told.end_at(store), own.end_at(store));
+    }
+}
+
+#[test]
+fn another_calendar_holds_from_the_next_period_on() {
+    let utc = Around { unit: Unit::Day, begin: 1_000 * DAY, length: DAY, next: DAY };
+    let berlin = Around { begin: 1_000 * DAY - 7200, ..utc };
+    let now = (1_000 * DAY + 100) * 1_000_000;
+    let mut met = Met::new(Algorithm::Quota, utc.numbers(5), State::Absent, now);
+    met.charge(3);
+    let (state, _) = met.into_state();
+    let met = Met::new(Algorithm::Quota, berlin.numbers(5), state.clone(), now + 1);
+    let outcome = met.report(3, met.fits(3));
+    assert_eq!((outcome.remaining, outcome.fits), (2, false));
+    assert_eq!(
+        outcome.wait_us,
+        Some((DAY - 100) * 1_000_000 - 1),
+        "the period under way ends first"
+    );
+    let next = 1_001 * DAY * 1_000_000;
+    let met = Met::new(Algorithm::Quota, berlin.numbers(5), state, next);
+    assert_eq!(met.report(1, true).reset_us, (DAY - 7200) * 1_000_000);
 }

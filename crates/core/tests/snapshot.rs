@@ -47,6 +47,64 @@ fn numbers_out_of_range_are_refused_and_named() {
     }
 }
 
+fn quota(changes: Value) -> Value {
+    let base = json!({"algorithm": "quota", "time_zone": "UTC", "keyed_by_period": true,
+        "numbers": {"n": 5, "period_us": 86_400_000_000_u64, "burst": 5}});
+    let mut row = limit("l", base);
+    if let (Value::Object(row), Value::Object(changes)) = (&mut row, changes) {
+        row.extend(changes);
+    }
+    row
+}
+
+fn with_calendar(limits: &[Value], calendars: Value) -> Value {
+    let mut doc = snapshot(limits);
+    doc["calendars"] = calendars;
+    doc
+}
+
+#[test]
+fn calendars_whose_periods_do_not_meet_are_refused_and_named() {
+    for (runs, says) in [
+        (json!([]), "no periods"),
+        (json!([[0, 0]]), "out of bounds"),
+        (json!([[0, 367 * 86_400 + 1]]), "out of bounds"),
+        (json!([[1_u64 << 34, 60]]), "out of bounds"),
+        (json!([[0, 86_400], [100_000, 86_400]]), "do not meet 100000"),
+        (json!([[86_400, 86_400], [86_400, 60]]), "do not meet 86400"),
+        (json!([[86_400, 86_400], [0, 60]]), "do not meet 0"),
+    ] {
+        let message = refusal(&with_calendar(&[], json!({"UTC": {"day": runs}})));
+        assert!(message.contains(says) && message.contains("\"UTC\", day"), "{message}");
+    }
+    let message = refusal(&with_calendar(&[], json!({"UTC": {"fortnight": [[0, 1]]}})));
+    assert!(message.contains("fortnight: no calendar period"), "{message}");
+}
+
+#[test]
+fn a_quota_without_what_it_needs_is_refused() {
+    let days = json!({"UTC": {"day": [[0, 86_400]]}});
+    let load = |doc: &Value| RuleSet::load(doc.to_string().as_bytes(), &mut Identities::default());
+    assert!(load(&with_calendar(&[quota(json!({}))], days.clone())).is_ok());
+    let month = json!({"n": 5, "period_us": 30 * 86_400_000_000_u64, "burst": 5});
+    let odd = json!({"n": 5, "period_us": 86_401_000_000_u64, "burst": 5});
+    for (changes, says) in [
+        (json!({"time_zone": null}), "without a time zone"),
+        (json!({"time_zone": "Europe/Berlin"}), "no calendar of \"Europe/Berlin\""),
+        (json!({"algorithm": "fixed_window"}), "a time zone without a quota"),
+        (json!({"numbers": month}), "no month in the calendar of \"UTC\""),
+        (json!({"numbers": odd}), "no calendar period"),
+        (json!({"request_override": true}), "request_override"),
+        (json!({"keyed_by_period": false}), "keyed by its period"),
+    ] {
+        let message = refusal(&with_calendar(&[quota(changes)], days.clone()));
+        assert!(message.contains(says) && message.contains("\"l\""), "{message}");
+    }
+    let mut doc = with_calendar(&[quota(json!({"per": ["tenant"]}))], days);
+    doc["domains"][0]["plans"] = json!([{"name": "pro", "numbers": [[0, month]]}]);
+    assert!(refusal(&doc).contains("no month in the calendar"));
+}
+
 #[test]
 fn a_bad_pattern_names_its_limit() {
     let row = limit("l", json!({"when": [{"key": "k", "negate": false, "any": [{"regex": "("}]}]}));

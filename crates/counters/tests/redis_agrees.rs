@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use redis_support::{Server, limit, plan, policy};
+use redis_support::{Server, limit, plan, plan_at, policy};
 use serde_json::{Value, json};
 use tidegate_core::{Plan, Verb};
 use tidegate_counters::redis::{RedisOptions, RedisStore};
 use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
 
-const ALGORITHMS: [&str; 4] = ["fixed_window", "sliding_window", "sliding_log", "token_bucket"];
+const ALGORITHMS: [&str; 5] =
+    ["fixed_window", "sliding_window", "sliding_log", "token_bucket", "quota"];
 const START_US: u64 = 1_700_000_000_000_000;
 
 /// One limit: algorithm, n, period in seconds, burst, shadow, counts denials.
@@ -28,7 +29,7 @@ fn limits() -> impl Strategy<Value = Vec<Limit>> {
     let big = prop_oneof![4 => 1..20u64, 1 => 1..100_000u64, 1 => 1..1u64 << 53];
     let seconds = prop_oneof![1..5u64, 1..100u64, Just(31_622_400)];
     let rarely = || prop::bool::weighted(0.25);
-    let one = (0..4usize, big.clone(), seconds, big, rarely(), rarely());
+    let one = (0..5usize, big.clone(), seconds, big, rarely(), rarely());
     prop::collection::vec(one, 1..4)
 }
 
@@ -51,6 +52,10 @@ fn document(at: usize, one: Limit) -> Value {
     let mut row = limit(&format!("{name}-{at}"), name, n, seconds, &["tenant"]);
     if name == "token_bucket" {
         row["numbers"]["burst"] = json!(burst);
+    }
+    if name == "quota" {
+        row["time_zone"] = json!("UTC");
+        row["numbers"]["period_us"] = json!(3_600_000_000_u64);
     }
     if is_shadow {
         row["on_exceed"] = json!("shadow");
@@ -77,7 +82,9 @@ fn agree(store: &RedisStore, clock: &Clock, limits: &[Limit], steps: &[Step]) {
             _ => Verb::Hit,
         };
         let entries: [(&[u8], &[u8]); 1] = [(b"tenant", &[b'a' + tenant])];
-        let request = || plan(&rules, verb, *cost, &entries);
+        // The caller's clock is up to some seconds ahead of the store's.
+        let caller = now + at as u64 % 4 * 1_500_000;
+        let request = || plan_at(&rules, verb, *cost, &entries, caller);
         let plans: Vec<Plan<'_>> =
             (0..if at % 5 == 4 { 3 } else { 1 }).map(|_| request()).collect();
         let answers = store.decide_many_blocking(&plans);

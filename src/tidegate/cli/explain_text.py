@@ -83,6 +83,7 @@ class ExplainedLimit(TypedDict):
     algorithm: str
     rate: Rate | None
     limit: int | None
+    calendar: dict[str, str] | None
     source: dict[str, str | None]
     when: list[Condition]
     per: list[Entry]
@@ -186,7 +187,10 @@ def explanation_page(told: Explanation) -> str:
 
 def _applying(limit: ExplainedLimit) -> list[str]:
     rate = limit["rate"]
+    calendar = limit["calendar"]
     numbers = "unlimited" if rate is None else _rate(rate)
+    if rate is not None and calendar is not None:
+        numbers = f"{rate['n']:,} per {calendar['unit']} in {_plain(calendar['time_zone'])}"
     if rate is not None and limit["limit"] not in {None, rate["n"]}:
         numbers += f", {limit['limit']:,} at once"
     shadow = ", in shadow" if limit["shadow"] else ""

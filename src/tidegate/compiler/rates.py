@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from tidegate.compiler.snapshot import FORMAT, Snapshot, encode, limit_rows
+from tidegate.compiler.snapshot import Json, Snapshot, content, encode, limit_rows
 from tidegate.errors import ConfigError
 from tidegate.policy.document import Limit
 from tidegate.policy.problems import did_you_mean, quoted
@@ -51,28 +51,21 @@ def compile_rates(
             "on_store_failure": on_store_failure,
         }
     )
-    for rate in limit.rate.items:
+    for rate in limit.rates.items:
         if rate.burst is not None and limit.algorithm.is_window:
             message = f"burst has no meaning for {algorithm}, which counts in windows"
             raise ConfigError(message, path=id, hint="remove it, or use token_bucket")
     for found in check_limit(limit, ()):
         if found.severity == "error":
             raise ConfigError(found.message, path=id, hint=found.hint)
-    return encode(
-        {
-            "format": FORMAT,
-            "revision": "",
-            "domains": [
-                {
-                    "name": "",
-                    "tenant_key": None,
-                    "limits": limit_rows(limit),
-                    "plans": [],
-                    "tenants": {},
-                }
-            ],
-        }
-    )
+    domain: dict[str, Json] = {
+        "name": "",
+        "tenant_key": None,
+        "limits": limit_rows(limit),
+        "plans": [],
+        "tenants": {},
+    }
+    return encode(content([domain], {}))
 
 
 def _is_unicode(text: str) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tidegate.compiler.calendars import FIRST_YEAR, Calendars, start_of_year
 from tidegate.policy.document import Algorithm, Document, Domain, Limit, Override, Tenant
 from tidegate.policy.numbers import Layer, Numbers, resolve
 from tidegate.policy.yaml_text import paused_gc
+from tidegate.policy.zones import UTC
 
 if TYPE_CHECKING:
     from tidegate.policy.matchers import Matcher
@@ -19,7 +21,7 @@ FORMAT = 1
 _REVISION_DIGITS = 12
 _ENDING = b'""}'
 
-Json = None | bool | int | str | Sequence["Json"] | dict[str, "Json"]
+Json = None | bool | int | str | Sequence["Json"] | Mapping[str, "Json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +31,42 @@ class Snapshot:
     Attributes:
         data: What the native engine loads.
         revision: The first 12 hex digits of the content's hash.
+        stale_at_s: When that year is over, seconds since 1970; none without quotas.
     """
 
     data: bytes
     revision: str
+    stale_at_s: int | None = None
 
 
-def compile_document(document: Document) -> Snapshot:
-    """Compiles a checked document; the same document gives the same bytes."""
+def compile_document(document: Document, year: int = FIRST_YEAR) -> Snapshot:
+    """Compiles a checked document; with the same year the same document gives the same bytes.
+
+    Args:
+        document: Without errors.
+        year: From which the calendars of quotas are made ahead; who runs the snapshot gives the
+            present one, and compiles again when that is over.
+    """
     with paused_gc():
-        domains: list[Json] = [
-            _domain(name, domain) for name, domain in sorted(document.domains.items())
-        ]
-        return encode({"format": FORMAT, "revision": "", "domains": domains})
+        calendars = Calendars(year)
+        domains: list[Json] = []
+        for name, domain in sorted(document.domains.items()):
+            domains.append(_domain(name, domain))
+            calendars.add(domain)
+        snapshot = encode(content(domains, calendars.json()))
+        if not calendars.json():
+            return snapshot
+        return replace(snapshot, stale_at_s=start_of_year(year + 1))
 
 
-def encode(content: dict[str, Json]) -> Snapshot:
+def content(domains: list[Json], calendars: Mapping[str, Json]) -> dict[str, Json]:
+    """A snapshot before it has a name."""
+    return {"format": FORMAT, "revision": "", "domains": domains, "calendars": calendars}
+
+
+def encode(unnamed: dict[str, Json]) -> Snapshot:
     """Writes the canonical bytes of a snapshot whose revision is still empty, and names it."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(unnamed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     blank = text.encode()
     revision = hashlib.sha256(blank).hexdigest()[:_REVISION_DIGITS]
     # Sorted keys put the revision last.
@@ -55,7 +75,7 @@ def encode(content: dict[str, Json]) -> Snapshot:
 
 def limit_rows(limit: Limit) -> list[Json]:
     """The rows of a limit, one for each of its rates."""
-    algorithm = limit.algorithm
+    algorithm, is_quota = limit.algorithm, limit.quota is not None
     if algorithm is Algorithm.LEAKY_BUCKET:
         algorithm = Algorithm.TOKEN_BUCKET
     all_numbers = resolve(limit.algorithm, [limit])
@@ -65,8 +85,9 @@ def limit_rows(limit: Limit) -> list[Json]:
         "per": list(limit.per),
         "missing": limit.missing,
         "counts": limit.counts,
-        "algorithm": algorithm.value,
-        "keyed_by_period": algorithm.is_window or len(all_numbers) > 1,
+        "algorithm": "quota" if is_quota else algorithm.value,
+        "time_zone": (limit.time_zone or UTC) if is_quota else None,
+        "keyed_by_period": is_quota or algorithm.is_window or len(all_numbers) > 1,
         "on_store_failure": limit.on_store_failure,
         "on_exceed": limit.on_exceed,
         "count_denied": limit.count_denied,
@@ -143,7 +164,7 @@ class _TenantCompiler:
         return {"plan": plan, "overrides": [entry for _, _, entry in overrides]}
 
     def _numbered(self, plan: str | None, override: Override) -> list[tuple[int, Json]]:
-        key = (plan, override.limit, override.rate, override.burst, override.preset)
+        key = (plan, override.limit, override.rates, override.burst, override.preset)
         found = self._known.get(key)
         if found is None:
             limit = self._rows.limits[override.limit]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.compiler import Snapshot, compile_policy
+from tidegate.compiler import Snapshot, compile_policy, year_of
 from tidegate.errors import TidegateError
 from tidegate.policy.problems import Problem
 from tidegate.policy.yaml_text import MAX_BYTES
@@ -66,6 +66,8 @@ class PolicyFeed:
             file as the look before did, so in at most three times this.
         monotonic: The clock of `next_change`.
         sleep: How `next_change` waits between looks.
+        wall: Seconds since 1970. Where a policy has quotas, each year brings it again, so that the
+            calendars in its snapshot stay years ahead of a node that runs for long.
     """
 
     def __init__(
@@ -75,11 +77,14 @@ class PolicyFeed:
         *,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self.path = Path(path)
         self._poll_seconds = poll_seconds
         self._monotonic = monotonic
         self._sleep = sleep
+        self._wall = wall
+        self._stale_at_s: int | None = None
         self._is_stopped = False
         self._last_seen: _Signature | None = None
         self._taken: _Signature | None = None
@@ -117,6 +122,8 @@ class PolicyFeed:
     def poll(self) -> FeedEvent | None:
         """Looks once, without waiting."""
         seen = self._look()
+        if self._stale_at_s is not None and self._wall() >= self._stale_at_s:
+            self._stale_at_s = self._taken = self._told = None
         is_first, is_still = self._last_seen is None, seen == self._last_seen
         self._last_seen = seen
         if is_first and not seen.reason:
@@ -160,7 +167,10 @@ class PolicyFeed:
         if content == self._told:
             return None
         self._told = content
-        return self._compiled(data)
+        event = self._compiled(data)
+        # Where the file cannot be used, the calendars that run are made anew once it can.
+        self._stale_at_s = event.snapshot.stale_at_s if isinstance(event, Loaded) else None
+        return event
 
     def _unreadable(self, reason: str) -> Failed | None:
         if reason == self._told:
@@ -170,7 +180,7 @@ class PolicyFeed:
 
     def _compiled(self, data: bytes) -> FeedEvent:
         try:
-            compiled = compile_policy(data, str(self.path))
+            compiled = compile_policy(data, str(self.path), year=year_of(self._wall()))
         except TidegateError as error:
             return self._failed(str(error))
         except Exception:

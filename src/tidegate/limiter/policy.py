@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 from tidegate import _native
-from tidegate.compiler import Snapshot, compile_policy
+from tidegate.compiler import Snapshot, compile_policy, year_of
 from tidegate.errors import ConfigError
 from tidegate.limiter.guard import Guard
 
@@ -86,7 +87,8 @@ class Policy(_native.Policy):
 
 
 def _compiled(source: Source, domain: str | None) -> tuple[Snapshot, str]:
-    compiled = compile_policy(source if isinstance(source, bytes) else Path(source))
+    content = source if isinstance(source, bytes) else Path(source)
+    compiled = compile_policy(content, year=year_of(time.time()))
     if compiled.snapshot is None or compiled.document is None:
         told = [
             f"{problem.place}: {problem.message}" + (f"; {problem.hint}" if problem.hint else "")

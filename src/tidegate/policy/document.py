@@ -20,15 +20,17 @@ from tidegate.policy.fields import (
     OptionalCount,
     OptionalInstant,
     OptionalName,
+    OptionalQuota,
     OptionalRates,
     OptionalText,
-    RatesField,
+    OptionalZone,
     Text,
     mistake,
     text,
 )
 from tidegate.policy.matchers import MatcherField  # noqa: TC001  pydantic reads it when the class is made
 from tidegate.policy.problems import did_you_mean, quoted
+from tidegate.policy.rates import UNREADABLE, Rates
 
 
 class Algorithm(StrEnum):
@@ -78,6 +80,10 @@ class Part(BaseModel):
 _RATE_HELP = (
     "How much: N/unit or N per [M] unit (100/min, 10k/h, 1M per 15min), several joined by ;"
 )
+_QUOTA_HELP = (
+    "How much in each calendar period: N/unit with hour, day, week, month or year (5M/month), "
+    "several joined by ;. A limit has a rate or a quota."
+)
 _BURST_HELP = "Capacity of the token bucket; default: N of the rate."
 _PRESET_HELP = "Names the burst: strict = a fifth of N, standard = N, generous = twice N."
 
@@ -86,8 +92,14 @@ class Amount(Part):
     """Numbers that replace those of a limit; what is not written stays."""
 
     rate: OptionalRates = Field(default=None, description=_RATE_HELP)
+    quota: OptionalQuota = Field(default=None, description=_QUOTA_HELP)
     burst: OptionalCount = Field(default=None, description=_BURST_HELP)
     preset: OptionalPreset = Field(default=None, description=_PRESET_HELP)
+
+    @property
+    def rates(self) -> Rates | None:
+        """What is written as rate or quota."""
+        return self.rate if self.quota is None else self.quota
 
 
 class Override(Amount):
@@ -116,6 +128,10 @@ class Tenant(Part):
 class Limit(Part):
     """One rule: what it counts, who gets a counter, how much, and by which algorithm."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["rate"]}, {"required": ["quota"]}]}
+    )
+
     id: Name = Field(description="Stable identity: edits of the numbers keep the counters.")
     when: dict[str, MatcherField] = Field(
         default_factory=dict,
@@ -130,7 +146,11 @@ class Limit(Part):
         description="A request without a key of `per`: the limit does not apply (skip), one "
         "counter for all such requests (shared), or denied (deny).",
     )
-    rate: RatesField = Field(description=_RATE_HELP)
+    rate: OptionalRates = Field(default=None, description=_RATE_HELP)
+    quota: OptionalQuota = Field(default=None, description=_QUOTA_HELP)
+    time_zone: OptionalZone = Field(
+        default=None, description="Of a quota: the IANA zone of its periods; default: UTC."
+    )
     burst: OptionalCount = Field(default=None, description=_BURST_HELP)
     preset: OptionalPreset = Field(default=None, description=_PRESET_HELP)
     algorithm: Algorithm = Field(
@@ -160,6 +180,12 @@ class Limit(Part):
         description="A request may bring its own rate (`limit` of a descriptor over gRPC), which "
         "then stands in for this one.",
     )
+
+    @property
+    def rates(self) -> Rates:
+        """What is written as rate or quota."""
+        written = self.rate if self.quota is None else self.quota
+        return UNREADABLE if written is None else written
 
 
 class Domain(Part):

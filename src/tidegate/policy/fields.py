@@ -22,12 +22,14 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from tidegate.errors import ConfigError
-from tidegate.policy.problems import Path, quoted
+from tidegate.policy.problems import Path, did_you_mean, quoted
+from tidegate.policy.quotas import parse_quota
 from tidegate.policy.rates import RateError, Rates, parse_count, parse_rates
-from tidegate.policy.units import MAX_COUNT, UNIT_SECONDS
+from tidegate.policy.units import MAX_COUNT, QUOTA_UNITS, UNIT_SECONDS
+from tidegate.policy.zones import zone_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 OWN_ERROR = "tidegate"
 _LONGEST_NAME = 200
@@ -85,22 +87,47 @@ def rates(value: object) -> Rates:
     """A rate of a policy file."""
     if isinstance(value, Rates):
         return value
+    return _read("rate", _rates, text(value))
+
+
+def quota(value: object) -> Rates:
+    """A quota of a policy file."""
+    if isinstance(value, Rates):
+        return value
+    return _read("quota", _quota, text(value))
+
+
+def zone(value: object) -> str:
+    """The IANA name of a time zone."""
+    word = text(value)
+    if word not in zone_names():
+        hint = did_you_mean(word, zone_names()) or "an IANA name, such as Europe/Berlin or UTC"
+        raise mistake(f"unknown time zone {quoted(word)}", hint)
+    return word
+
+
+def _read(what: str, parse: Callable[[str], Rates], written: str) -> Rates:
     try:
-        return _rates(text(value))
+        return parse(written)
     except RateError as error:
         whole = quoted(error.text)
         raise_all(
-            "rate",
+            what,
             [
                 (
                     (),
                     mistake(
-                        f"rate {whole}: {problem.message}", problem.hint, offset=problem.position
+                        f"{what} {whole}: {problem.message}", problem.hint, offset=problem.position
                     ),
                 )
                 for problem in error.problems
             ],
         )
+
+
+@lru_cache(maxsize=4096)
+def _quota(written: str) -> Rates:
+    return parse_quota(written)
 
 
 @lru_cache(maxsize=4096)
@@ -169,6 +196,12 @@ def _rate_pattern() -> str:
     return rf"^\s*(unlimited|{one}\s*(;\s*{one}\s*)*)\s*$"
 
 
+def _quota_pattern() -> str:
+    units = "|".join(sorted(QUOTA_UNITS, key=lambda unit: (-len(unit), unit)))
+    one = rf"[0-9]+[kM]?\s*(/|per(?![A-Za-z]))\s*({units})"
+    return rf"^\s*(unlimited|{one}\s*(;\s*{one}\s*)*)\s*$"
+
+
 def _allow_null(schema: dict[str, JsonValue]) -> None:
     if isinstance(schema.get("type"), str):
         schema["type"] = [schema["type"], "null"]
@@ -183,6 +216,11 @@ _RATE_SCHEMA = {
     "pattern": _rate_pattern(),
     "examples": ["100/min", "5/s; 10k/day", "1M per 15min", "0/min", "unlimited"],
 }
+_QUOTA_SCHEMA = {
+    "type": "string",
+    "pattern": _quota_pattern(),
+    "examples": ["5M/month", "500k/day; 5M/month", "0/year", "unlimited"],
+}
 _COUNT_SCHEMA = {
     "type": ["integer", "string"],
     "minimum": 1,
@@ -190,6 +228,7 @@ _COUNT_SCHEMA = {
     "pattern": r"^\s*[0-9]+[kM]?\s*$",
 }
 _FLAG_SCHEMA = {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]}
+_ZONE_SCHEMA = {"type": "string", "minLength": 1, "examples": ["Europe/Berlin", "UTC"]}
 # Some readers of YAML make a date of it, so the type is said by what it is not.
 _INSTANT_SCHEMA = {
     "not": {"type": ["number", "boolean", "array", "object", "null"]},
@@ -203,8 +242,9 @@ Name = Annotated[str, PlainValidator(name), WithJsonSchema(_NAME_SCHEMA)]
 OptionalText = Annotated[str | None, PlainValidator(text), WithJsonSchema(TEXT_SCHEMA)]
 OptionalName = Annotated[str | None, PlainValidator(name), WithJsonSchema(_NAME_SCHEMA)]
 Flag = Annotated[bool, PlainValidator(flag), WithJsonSchema(_FLAG_SCHEMA)]
-RatesField = Annotated[Rates, PlainValidator(rates), WithJsonSchema(_RATE_SCHEMA)]
 OptionalRates = Annotated[Rates | None, PlainValidator(rates), WithJsonSchema(_RATE_SCHEMA)]
+OptionalQuota = Annotated[Rates | None, PlainValidator(quota), WithJsonSchema(_QUOTA_SCHEMA)]
+OptionalZone = Annotated[str | None, PlainValidator(zone), WithJsonSchema(_ZONE_SCHEMA)]
 OptionalCount = Annotated[int | None, PlainValidator(count), WithJsonSchema(_COUNT_SCHEMA)]
 OptionalInstant = Annotated[int | None, PlainValidator(instant_us), WithJsonSchema(_INSTANT_SCHEMA)]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tidegate.policy.problems import Path, printable
 
 _FIELDS = {
-    "quota": "a rate counts fixed periods, such as rate: 5M per 30d",
-    "time_zone": "periods are counted in UTC",
     "slots": "",
     "conservative": "sliding_log never passes more than N in any period",
     "scope": "a limit counts in one store",
@@ -14,7 +12,7 @@ _FIELDS = {
     "lease": "",
     "charge_on": "",
     "oversize": "a cost above the capacity is denied",
-    "anchor": "",
+    "anchor": "a quota of months begins with the first",
     "block": "rate: 0/min blocks",
     "borrow": "",
 }

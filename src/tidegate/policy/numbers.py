@@ -18,8 +18,8 @@ class Layer(Protocol):
     """A limit, an entry of a plan, or an override."""
 
     @property
-    def rate(self) -> Rates | None:
-        """What is written as rate."""
+    def rates(self) -> Rates | None:
+        """What is written as rate or quota."""
 
     @property
     def burst(self) -> int | None:
@@ -59,7 +59,7 @@ def resolve(algorithm: Algorithm, layers: Sequence[Layer]) -> tuple[Numbers | No
         algorithm: Of the limit.
         layers: The limit, then what replaces parts of it; later ones win.
     """
-    base = layers[0].rate
+    base = layers[0].rates
     rates = in_force(layers)
     if base is None or rates is None:
         raise ValueError("a limit has a rate")
@@ -74,8 +74,8 @@ def resolve(algorithm: Algorithm, layers: Sequence[Layer]) -> tuple[Numbers | No
 
 
 def in_force(layers: Sequence[Layer]) -> Rates | None:
-    """The rate that the last of the layers leaves."""
-    return next((layer.rate for layer in reversed(layers) if layer.rate is not None), None)
+    """The rate or quota that the last of the layers leaves."""
+    return next((layer.rates for layer in reversed(layers) if layer.rates is not None), None)
 
 
 def of_preset(preset: Preset, n: int) -> int:
@@ -97,7 +97,7 @@ def _in_order(items: tuple[Rate, ...], base: Rates) -> tuple[Rate, ...]:
 
 
 def _burst(algorithm: Algorithm, rate: Rate, layers: Sequence[Layer]) -> int:
-    if algorithm.is_window or rate.n == 0:
+    if algorithm.is_window or rate.unit or rate.n == 0:
         return rate.n
     if rate.burst is not None:
         return rate.burst

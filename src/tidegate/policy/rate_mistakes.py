@@ -124,8 +124,8 @@ def _period(part: str, at: int, number: str, start: int) -> RateProblem:
 
 def _unit(unit: str, at: int) -> RateProblem:
     if unit.lower() in CALENDAR_UNITS:
-        message = f"{quoted(unit)}: calendar periods are quotas, not supported yet"
-        return RateProblem(at, message, "a fixed length works, such as per 30d")
+        hint = "write quota: for months of the calendar, or a fixed length, such as per 30d"
+        return RateProblem(at, f"{quoted(unit)} has no fixed length: it is a calendar period", hint)
     if unit in {"ms", "us", "ns", "millisecond", "milliseconds"}:
         return RateProblem(at, "periods are whole seconds, at least 1", "write 1000/s for 1/ms")
     if unit.lower() in UNIT_SECONDS:

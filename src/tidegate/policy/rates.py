@@ -6,7 +6,7 @@ The same text is read in policy files and in Python, where `burst B` may follow 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tidegate.errors import ConfigError
@@ -14,7 +14,7 @@ from tidegate.policy.problems import quoted
 from tidegate.policy.units import MAX_COUNT, MAX_PERIOD_S, UNIT_SECONDS, spell_period
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _LONGEST_TEXT = 1000
 _LONGEST_NUMBER = 20
@@ -30,13 +30,19 @@ _COUNT = re.compile(r"\s*([0-9]+)([kM]?)\s*")
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """N units of cost in each period of whole seconds; `burst` only where the text says it."""
+    """N units of cost in each period of whole seconds; `burst` only where the text says it.
+
+    Of a quota, `unit` names the calendar period, and `period_s` is the length that stands for it.
+    """
 
     n: int
     period_s: int
     burst: int | None = None
+    unit: str = ""
 
     def __str__(self) -> str:
+        if self.unit:
+            return f"{self.n}/{self.unit}"
         burst = "" if self.burst is None else f" burst {self.burst}"
         return f"{self.n}{spell_period(self.period_s)}{burst}"
 
@@ -53,6 +59,11 @@ class Rates:
     def is_unlimited(self) -> bool:
         """Whether everything passes."""
         return not self.items
+
+    @property
+    def is_quota(self) -> bool:
+        """Whether it counts calendar periods."""
+        return any(rate.unit for rate in self.items)
 
     @property
     def is_blocked(self) -> bool:
@@ -101,6 +112,15 @@ def parse_rates(text: str, *, is_burst_allowed: bool = True) -> Rates:
     Raises:
         RateError: with all problems, each with its position.
     """
+    return parse_joined(text, lambda part, at: _read_one(part, at, is_burst_allowed))
+
+
+def parse_joined(text: str, read_one: Callable[[str, int], Rate | RateProblem]) -> Rates:
+    """Reads what is joined by `;`, each part by `read_one` with the place where it begins.
+
+    Raises:
+        RateError: with all problems, each with its position.
+    """
     if len(text) > _LONGEST_TEXT:
         problem = RateProblem(_LONGEST_TEXT, f"longer than {_LONGEST_TEXT} characters", "")
         raise RateError(text, [problem])
@@ -110,7 +130,7 @@ def parse_rates(text: str, *, is_burst_allowed: bool = True) -> Rates:
     rates: list[Rate] = []
     at = 0
     for part in text.split(";"):
-        found = _read_one(part, at, is_burst_allowed)
+        found = read_one(part, at)
         if isinstance(found, Rate):
             clash = _clash(found, rates, at + len(part) - len(part.lstrip()))
             rates.append(found)
@@ -138,12 +158,19 @@ def parse_count(text: str) -> int:
         scale = {"K": "k", "m": "M"}.get(near[2], near[2]) if near else ""
         hint = f"did you mean {near[1]}{scale}?" if near else "write a whole number, such as 200"
         raise ConfigError(f"{quoted(text)} is no whole number", hint=hint, position=0)
-    value = _number(match[1], match[2])
+    value = read_number(match[1], match[2])
     if not 1 <= value <= MAX_COUNT:
         raise ConfigError(
             f"{quoted(text)} is out of bounds", hint="allowed: 1 to 2^53 - 1", position=0
         )
     return value
+
+
+def read_number(digits: str, scale: str) -> int:
+    """A number as it is written: digits, and nothing, k or M behind them."""
+    if len(digits) > _LONGEST_NUMBER:
+        digits = digits.lstrip("0")[: _LONGEST_NUMBER + 1] or "0"
+    return int(digits) * _SCALES[scale]
 
 
 def _read_one(part: str, at: int, is_burst_allowed: bool) -> Rate | RateProblem:
@@ -153,8 +180,8 @@ def _read_one(part: str, at: int, is_burst_allowed: bool) -> Rate | RateProblem:
         from tidegate.policy.rate_mistakes import explain  # noqa: PLC0415
 
         return explain(part, at)
-    n = _number(match["n"], match["scale"])
-    period_s = _number(match["m"] or "1", "") * UNIT_SECONDS[match["unit"]]
+    n = read_number(match["n"], match["scale"])
+    period_s = read_number(match["m"] or "1", "") * UNIT_SECONDS[match["unit"]]
     if n > MAX_COUNT:
         return RateProblem(at + match.start("n"), "the number is 2^53 or more", "use a smaller one")
     if not 1 <= period_s <= MAX_PERIOD_S:
@@ -162,7 +189,7 @@ def _read_one(part: str, at: int, is_burst_allowed: bool) -> Rate | RateProblem:
         return RateProblem(place, "the period is out of bounds", "allowed: 1 second to 366 days")
     if match["burst"] is None:
         return Rate(n, period_s)
-    burst = _number(match["burst"], match["burst_scale"])
+    burst = read_number(match["burst"], match["burst_scale"])
     wrong = _burst_problem(n, burst, is_burst_allowed)
     return RateProblem(at + match.start("burst"), *wrong) if wrong else Rate(n, period_s, burst)
 
@@ -185,12 +212,6 @@ def _clash(rate: Rate, earlier: list[Rate], at: int) -> RateProblem | None:
             return RateProblem(
                 at,
                 "two rates have the same period",
-                f"keep one of them: {smaller}{spell_period(rate.period_s)} is the stricter",
+                f"keep one of them: {replace(rate, n=smaller, burst=None)} is the stricter",
             )
     return None
-
-
-def _number(digits: str, scale: str) -> int:
-    if len(digits) > _LONGEST_NUMBER:
-        digits = digits.lstrip("0")[: _LONGEST_NUMBER + 1] or "0"
-    return int(digits) * _SCALES[scale]

@@ -71,8 +71,12 @@ def check_limit(limit: Limit, path: Path) -> Iterator[Finding]:
             yield Finding((*path, "per", index), f"{quoted(key)} stands twice", "remove one")
         if not key:
             yield Finding((*path, "per", index), "a key must not be empty")
+    if limit.rate is None and limit.quota is None:
+        hint = "add a rate, such as rate: 100/min, or a quota, such as quota: 5M/month"
+        yield Finding(path, '"rate" is missing', hint, is_about_key=True)
     yield from check_sizes(limit, [limit], path)
     yield from _check_words(limit, path)
+    yield from _check_quota(limit, path)
     yield from _warn_of_costs(limit, path)
 
 
@@ -84,9 +88,28 @@ def _check_words(limit: Limit, path: Path) -> Iterator[Finding]:
             message = f"{word} does not go with sliding_log: its size would have no bound"
             yield Finding((*path, word), message, hint)
     yield from _check_local(limit, path)
-    if limit.request_override and len(limit.rate.items) > 1:
+    if limit.request_override and limit.quota is None and len(limit.rates.items) > 1:
         message = "request_override needs one rate: a request brings one"
         yield Finding((*path, "request_override"), message, "make a limit of each rate")
+
+
+def _check_quota(limit: Limit, path: Path) -> Iterator[Finding]:
+    """What goes with a quota alone, and what does not go with one."""
+    if limit.quota is None:
+        if limit.time_zone is not None:
+            message = "time_zone without quota: a rate counts fixed periods"
+            yield Finding((*path, "time_zone"), message, "remove it", is_about_key=True)
+        return
+    if limit.rate is not None:
+        hint = "keep one, or make a limit of each"
+        yield Finding((*path, "quota"), "rate and quota together", hint, is_about_key=True)
+    if "algorithm" in limit.model_fields_set:
+        message = "algorithm has no meaning for a quota, which counts calendar periods"
+        yield Finding((*path, "algorithm"), message, "remove it", is_about_key=True)
+    if limit.request_override:
+        message = "request_override does not go with a quota: a request brings a rate"
+        hint = "make a limit with a rate for it"
+        yield Finding((*path, "request_override"), message, hint, is_about_key=True)
 
 
 def _check_local(limit: Limit, path: Path) -> Iterator[Finding]:
@@ -94,6 +117,10 @@ def _check_local(limit: Limit, path: Path) -> Iterator[Finding]:
     if limit.consistency != "local":
         return
     here = (*path, "consistency")
+    if limit.quota is not None:
+        message = "consistency: local does not go with a quota, which adds up to the last request"
+        yield Finding(here, message, "write exact")
+        return
     if limit.algorithm is Algorithm.SLIDING_LOG:
         message = "consistency: local does not go with sliding_log, whose entries a node lacks"
         yield Finding(here, message, "write exact, or choose sliding_window")
@@ -128,7 +155,7 @@ def _warn_of_missing(limit: Limit, path: Path, tenant_key: str | None) -> Iterat
     """A key that the caller sends, and may leave out, with nothing said about that."""
     if "missing" in limit.model_fields_set or limit.on_exceed == "shadow":
         return
-    rates = limit.rate
+    rates = limit.rates
     known = _FILLED_BY_THE_GATEWAY | {tenant_key} | limit.when.keys()
     loose = [key for key in limit.per if key not in known]
     if loose and (rates.is_stand_in or not rates.is_unlimited):
@@ -140,12 +167,14 @@ def _warn_of_missing(limit: Limit, path: Path, tenant_key: str | None) -> Iterat
 
 def _warn_of_costs(limit: Limit, path: Path) -> Iterator[Finding]:
     """Costs that can never pass, where that can be seen."""
-    rates = sorted(limit.rate.items, key=lambda rate: rate.period_s)
+    rates = sorted(limit.rates.items, key=lambda rate: rate.period_s)
     for short, long in pairwise(rates):
         if 0 < long.n <= short.n:
             message = f"{short} can never be used up: {long} allows no more in a longer time"
-            yield Finding((*path, "rate"), message, "remove the first", Severity.WARNING)
-    if limit.counts == "requests" or limit.algorithm.is_window or limit.rate.is_blocked:
+            field = "rate" if limit.quota is None else "quota"
+            yield Finding((*path, field), message, "remove the first", Severity.WARNING)
+    is_window = limit.algorithm.is_window or limit.quota is not None
+    if limit.counts == "requests" or is_window or limit.rates.is_blocked:
         return
     for rate in rates:
         size = limit.burst or (of_preset(limit.preset, rate.n) if limit.preset else rate.n)

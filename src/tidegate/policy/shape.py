@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidegate.policy.yaml_text import Plain
 
 _MOST_ROUNDS = 20
-_NUMBERS = frozenset({"rate", "burst", "preset"})
+_NUMBERS = frozenset({"rate", "quota", "burst", "preset"})
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ def shape(value: Plain) -> Shaped:
         errors = error.errors(include_url=False, include_input=False)
     if not isinstance(value, dict):
         return Shaped(None, [_finding(errors[0], value)])
-    shaped = Shaped(None, [_finding(found, value) for found in errors if _is_news(found, value)])
+    shaped = Shaped(None, [_finding(found, value) for found in errors])
     rest = _unshared(value)
     for _ in range(_MOST_ROUNDS):
         for found in errors:
@@ -99,6 +99,8 @@ def _cut(rest: Any, path: Path, kind: str) -> None:
         if is_amount and owner.keys() & _NUMBERS <= {name}:
             # What was meant as its number cannot be read, so nobody need say that it has none.
             owner["rate"] = UNREADABLE
+        if path[-1] == "concurrency" and isinstance(owner, dict) and _part(path[:-1]) is Limit:
+            owner.setdefault("rate", UNREADABLE)  # a limit by a word that comes later lacks none
     if kind == "missing":
         path = path[:-1]
     while path:
@@ -115,7 +117,7 @@ def _cut(rest: Any, path: Path, kind: str) -> None:
 def _stand_in(parent: Path, name: str | int) -> object | None:
     """A harmless value, so that the rest of its owner is still looked at."""
     part = _part(parent)
-    if name == "rate" and part in {Limit, Amount, Override}:
+    if name in {"rate", "quota"} and part in {Limit, Amount, Override}:
         return UNREADABLE
     if name == "id" and part is Limit:
         return f"limits[{parent[3]}]"
@@ -160,15 +162,6 @@ def _without_holes(rest: Any) -> tuple[Any, dict[Path, list[int]]]:
     return copy(rest, ()), origins
 
 
-def _is_news(found: ErrorDetails, value: Plain) -> bool:
-    """A limit by a word that comes later lacks no rate."""
-    path = found["loc"]
-    if found["type"] != "missing" or path[-1] != "rate":
-        return True
-    limit = _at(value, path[:-1])
-    return not (isinstance(limit, dict) and {"quota", "concurrency"} & limit.keys())
-
-
 def _finding(found: ErrorDetails, value: Plain) -> Finding:
     path, kind = found["loc"], found["type"]
     context: Mapping[str, Any] = found.get("ctx", {})
@@ -197,7 +190,6 @@ def _finding(found: ErrorDetails, value: Plain) -> Finding:
 def _missing(path: Path) -> tuple[str, str]:
     examples = {
         "version": "add version: 1 at the top",
-        "rate": "add a rate, such as rate: 100/min",
         "id": "add an id, such as id: search; it is the counter's identity",
         "limit": "add the id of a limit",
     }

@@ -36,8 +36,9 @@ def check_sizes(limit: Limit, layers: Sequence[Layer], path: Path) -> Iterator[F
         message, hint = _misplaced(field, rates, algorithm)
         if message:
             yield Finding((*path, field), message, hint, is_about_key=True)
-    field = "rate" if written.rate is not None else named[0] if named else ""
-    if algorithm is Algorithm.SLIDING_LOG and written.rate is not None:
+    amount = "quota" if rates.is_quota else "rate"
+    field = amount if written.rates is not None else named[0] if named else ""
+    if algorithm is Algorithm.SLIDING_LOG and written.rates is not None:
         yield from _check_log(rates, (*path, "rate"))
     if len(named) < 2 and any(
         numbers is not None and numbers.burst > MAX_COUNT for numbers in resolve(algorithm, layers)
@@ -47,6 +48,8 @@ def check_sizes(limit: Limit, layers: Sequence[Layer], path: Path) -> Iterator[F
 
 
 def _misplaced(field: str, rates: Rates, algorithm: Algorithm) -> tuple[str, str]:
+    if rates.is_quota:
+        return f"{field} has no meaning for a quota, which counts calendar periods", "remove it"
     if algorithm.is_window:
         hint = "remove it, or use algorithm: token_bucket"
         return f"{field} has no meaning for {algorithm.value}, which counts in windows", hint

@@ -59,7 +59,7 @@ class _OverrideChecks:
 
     def of(self, tenant: Tenant, override: Override) -> list[Finding]:
         """What is wrong with an override, by paths within it."""
-        numbers = (override.rate, override.burst, override.preset)
+        numbers = (override.rate, override.quota, override.burst, override.preset)
         key = (tenant.plan, override.limit, numbers)
         found = self._known.get(key)
         if found is None:
@@ -83,17 +83,24 @@ class _OverrideChecks:
 
 def _check_amount(limit: Limit, layers: list[Layer], path: Path) -> Iterator[Finding]:
     amount = layers[-1]
-    if amount.rate is None and amount.burst is None and amount.preset is None:
-        message, hint = "no number is written here", "add a rate, such as rate: 500/min"
+    own, other = ("rate", "quota") if limit.quota is None else ("quota", "rate")
+    if amount.rates is None and amount.burst is None and amount.preset is None:
+        example = "rate: 500/min" if own == "rate" else f"quota: {limit.rates}"
+        message, hint = "no number is written here", f"add a {own}, such as {example}"
         yield Finding(path, message, hint, is_about_key=True)
         return
-    if limit.rate.is_stand_in:
+    if limit.rates.is_stand_in:
         return
-    if amount.rate is not None and not fits_rows(amount.rate, limit.rate):
-        rows = rows_of(limit.rate)
-        message = f"{limit.id} has {rows} rate{'s' * (rows > 1)}, this has {len(amount.rate.items)}"
-        hint = f"write as many as the limit has: {limit.rate}"
-        yield Finding((*path, "rate"), message, hint)
+    if getattr(amount, other) is not None:
+        message = f"{quoted(limit.id)} has a {own}, and a {other} cannot stand in for it"
+        yield Finding((*path, other), message, f"write {own}: here", is_about_key=True)
+        return
+    if amount.rates is not None and not fits_rows(amount.rates, limit.rates):
+        rows = rows_of(limit.rates)
+        have = len(amount.rates.items)
+        message = f"{limit.id} has {rows} {own}{'s' * (rows > 1)}, this has {have}"
+        hint = f"write as many as the limit has: {limit.rates}"
+        yield Finding((*path, own), message, hint)
         return
     yield from check_sizes(limit, layers, path)
 

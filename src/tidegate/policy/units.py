@@ -19,9 +19,24 @@ _NAMES = {
     604_800: ("w", "week", "weeks"),
 }
 UNIT_SECONDS = {name: seconds for seconds, names in _NAMES.items() for name in names}
-CALENDAR_UNITS = frozenset(
-    {"mo", "mon", "mth", "month", "months", "quarter", "quarters", "y", "yr", "year", "years"}
-)
+QUOTA_SECONDS = {
+    "hour": 3_600,
+    "day": 86_400,
+    "week": 604_800,
+    "month": 30 * 86_400,
+    "year": 365 * 86_400,
+}
+"""Calendar periods, and the length by which each is known where one is needed: they differ."""
+
+_QUOTA_NAMES = {
+    "hour": ("h", "hr", "hour", "hours"),
+    "day": ("d", "day", "days"),
+    "week": ("w", "week", "weeks"),
+    "month": ("mo", "mon", "mth", "month", "months"),
+    "year": ("y", "yr", "year", "years"),
+}
+QUOTA_UNITS = {name: unit for unit, names in _QUOTA_NAMES.items() for name in names}
+CALENDAR_UNITS = frozenset(_QUOTA_NAMES["month"] + _QUOTA_NAMES["year"])
 _SHORT = ((604_800, "week"), (86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
 

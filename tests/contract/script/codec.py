@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.oracle.model import Op, Outcome
+from tests.oracle.model import SECOND, Op, Outcome
 
 if TYPE_CHECKING:
     import redis
 
 SCRIPT = Path(__file__).parents[3] / "crates/counters/src/redis/lua/decide.lua"
 STRETCH = 1000
-ALGORITHM_CODES = {"fixed_window": 1, "sliding_window": 2, "sliding_log": 3, "token_bucket": 4}
+ALGORITHM_CODES = {
+    "fixed_window": 1,
+    "sliding_window": 2,
+    "sliding_log": 3,
+    "token_bucket": 4,
+    "quota": 5,
+}
 ACTION_CODES = {"charge": 0, "peek": 1, "refund": 2}
 CHARGE_ANYWAY = 3
 SHADOW, LAST = 4, 8
@@ -51,7 +57,7 @@ def pack_batch(requests: Sequence[Request]) -> tuple[list[str], bytes]:
     ops = bytearray()
     for request in requests:
         for position, op in enumerate(request, start=1):
-            rule = struct.pack("<Bddd", ALGORITHM_CODES[op.algorithm], op.n, op.period_us, op.burst)
+            rule = struct.pack("<Bddd", ALGORITHM_CODES[op.algorithm], *_numbers(op))
             is_peek = op.action == "charge" and op.cost == 0
             flags = ACTION_CODES["peek" if is_peek else op.action]
             if op.is_taken_anyway:
@@ -65,6 +71,14 @@ def pack_batch(requests: Sequence[Request]) -> tuple[list[str], bytes]:
                 op.asked,
             )
     return list(keys), struct.pack("<H", len(rules)) + b"".join(rules) + bytes(ops)
+
+
+def _numbers(op: Op) -> tuple[int, int, int]:
+    """N, period and burst; of a quota the begin of its period, and the lengths of two in one."""
+    if op.algorithm != "quota":
+        return op.n, op.period_us, op.burst
+    begin, end, following = op.periods
+    return op.n, begin, (end - begin) // SECOND * 2**26 + (following - end) // SECOND
 
 
 def unpack_reply(reply: bytes, requests: Sequence[Request]) -> list[list[Outcome | Failure]]:

@@ -46,6 +46,16 @@ def test_a_file_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert json.loads(out)["descriptors"][0]["applies"][0]["id"] == "search"
 
 
+def test_a_quota_is_explained_by_its_calendar(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "policy.yaml"
+    quota = "{id: monthly, per: [tenant], quota: 5M/month, time_zone: Europe/Berlin}"
+    file.write_text(f"version: 1\ndomains: {{shop: {{limits: [{quota}]}}}}")
+    _, out, _ = said(capsys, "shop", "tenant=acme", "--policy", str(file))
+    assert out.splitlines()[1] == "  monthly  5,000,000 per month in Europe/Berlin, quota"
+
+
 def test_a_denial_is_explained(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

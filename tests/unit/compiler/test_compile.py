@@ -41,6 +41,7 @@ def test_a_bare_limit_has_every_default_written_out() -> None:
     assert content == {
         "format": 1,
         "revision": snapshot.revision,
+        "calendars": {},
         "domains": [
             {
                 "name": "shop",
@@ -53,6 +54,7 @@ def test_a_bare_limit_has_every_default_written_out() -> None:
                         "missing": "skip",
                         "counts": "requests",
                         "algorithm": "token_bucket",
+                        "time_zone": None,
                         "keyed_by_period": False,
                         "numbers": numbers(5, 5),
                         "on_store_failure": "open",
@@ -301,6 +303,7 @@ def test_a_rate_of_python_is_a_domain_without_a_name() -> None:
         "missing": "deny",
         "counts": "requests",
         "algorithm": "token_bucket",
+        "time_zone": None,
         "keyed_by_period": True,
         "numbers": numbers(10, 50, 1_000_000),
         "on_store_failure": "open",

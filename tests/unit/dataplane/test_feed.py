@@ -207,9 +207,9 @@ def test_b71_ten_swaps_in_a_second_end_at_the_last_and_read_none_twice(
     """Elsewhere swaps were missed, or read twice by way of `..data`."""
     compiled: list[bytes] = []
 
-    def recording(data: bytes, name: str) -> object:
+    def recording(data: bytes, name: str, *, year: int) -> object:
         compiled.append(data)
-        return compile_policy(data, name)
+        return compile_policy(data, name, year=year)
 
     monkeypatch.setattr(feed_module, "compile_policy", recording)
     feed = PolicyFeed(mounted / "shop.yaml", poll_seconds=0.02)
@@ -253,6 +253,55 @@ def test_the_timeout_is_kept_by_the_clock_that_is_given(file: Path) -> None:
     assert n_of(feed.next_change(0)) == 5
     assert feed.next_change(timeout=3) is None
     assert now[0] == pytest.approx(3)
+
+
+NEW_YEAR = 1_798_761_600
+"""2027-01-01T00:00:00Z."""
+
+
+def last_begin(event: FeedEvent | None) -> int:
+    assert isinstance(event, Loaded), event
+    begin, _ = json.loads(event.snapshot.data)["calendars"]["UTC"]["month"][-1]
+    assert isinstance(begin, int)
+    return begin
+
+
+def test_calendars_are_made_anew_each_year_while_the_node_runs(file: Path) -> None:
+    now = [NEW_YEAR - 1.0]
+    file.write_text("version: 1\ndomains: {a: {limits: [{id: a, quota: 5/month}]}}")
+    feed = PolicyFeed(file, wall=lambda: now[0])
+    first = feed.poll()
+    settled(feed)
+    assert settled(feed) == []
+    for _ in range(12):
+        now[0] += 366 * 86_400
+        (event,) = settled(feed)
+        assert last_begin(event) > now[0] + 8 * 365 * 86_400
+        assert settled(feed) == []
+    assert last_begin(event) > last_begin(first)
+
+
+def test_a_policy_without_quotas_is_not_made_anew(file: Path) -> None:
+    now = [NEW_YEAR - 1.0]
+    feed = PolicyFeed(file, wall=lambda: now[0])
+    assert n_of(feed.poll()) == 5
+    now[0] += 20 * 366 * 86_400
+    assert settled(feed) == []
+
+
+def test_a_file_that_broke_keeps_its_calendars_until_it_is_good_again(file: Path) -> None:
+    now = [NEW_YEAR - 1.0]
+    good = "version: 1\ndomains: {a: {limits: [{id: a, quota: 5/month}]}}"
+    file.write_text(good)
+    feed = PolicyFeed(file, wall=lambda: now[0])
+    before = feed.poll()
+    file.write_text(BAD)
+    assert any(isinstance(event, Failed) for event in settled(feed))
+    now[0] += 2 * 366 * 86_400
+    assert settled(feed) == []
+    file.write_text(good)
+    (event,) = settled(feed)
+    assert last_begin(event) > last_begin(before)
 
 
 def test_a_signal_handler_stops_the_wait(file: Path) -> None:

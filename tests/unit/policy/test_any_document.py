@@ -38,6 +38,7 @@ numbers = {
     "rate": mostly("5/min", "0/min", "unlimited", "9007199254740991/s", "5/min; 9/h", "20k/h"),
     "burst": mostly("1", "200", "9007199254740991"),
     "preset": mostly("strict", "standard", "generous"),
+    "quota": mostly("7/month", "unlimited", "7/day; 9/year"),
 }
 matchers = mostly("/a", "/a*", ["a", "b*"], {"regex": "^a"}, {"cidr": "10.0.0.0/8"}, {"not": "a"})
 limits = mapping(
@@ -49,7 +50,8 @@ limits = mapping(
         "missing": mostly("skip", "deny"),
         "burst": numbers["burst"],
         "preset": numbers["preset"],
-        "quota": odd,
+        "quota": mostly("5/month", "0/year"),
+        "time_zone": mostly("Europe/Berlin", "UTC"),
     },
 )
 tidy_matchers = st.sampled_from(
@@ -72,6 +74,11 @@ shapes = mapping({"version": mostly("1")}, {"domains": mapping({"d": domains | o
 
 def amount(draw: st.DrawFn, limit: dict[str, Any]) -> dict[str, Any]:
     """Numbers that may replace those of this limit."""
+    if "quota" in limit:
+        quota = (
+            f"{draw(st.integers(0, 10**5))}/{draw(st.sampled_from(['h', 'day', 'week', 'year']))}"
+        )
+        return {"quota": draw(st.sampled_from([quota, "unlimited"]))}
     rate = f"{draw(st.integers(1, 10**5))}/{draw(st.sampled_from(['s', 'min', '3h']))}"
     if ";" in limit["rate"]:
         rate = f"{rate}; {draw(st.integers(1, 10**5))}/week"
@@ -104,6 +111,11 @@ def tidy(draw: st.DrawFn) -> object:
                 st.dictionaries(st.text(min_size=1, max_size=2), tidy_matchers, max_size=2)
             ),
         }
+        if draw(st.integers(0, 4)) == 0:
+            del limit["algorithm"], limit["rate"]
+            zone = draw(st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]))
+            limits.append({**limit, "quota": "7/month", "time_zone": zone})
+            continue
         limits.append({**limit, **amount(draw, limit)})
         if limits[-1]["rate"] in {"0/s", "unlimited"} and ";" in limit["rate"]:
             limits[-1]["rate"] = limit["rate"]

@@ -189,8 +189,6 @@ def test_places_stay_right_behind_an_item_that_cannot_be_read() -> None:
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        ("quota: 5M/month", "quota"),
-        ("time_zone: Europe/Berlin", "time_zone"),
         ("consistency: local", "consistency: local"),
         ("consistency: {sharded: 4}", "consistency: sharded"),
         ("consistency: 'sampled: 10'", "consistency: sampled: 10"),
@@ -218,12 +216,12 @@ def test_a_setting_of_the_node_is_sent_there() -> None:
     assert "--store-wait-replicas" in problem.hint
 
 
-def test_a_limit_by_quota_is_not_said_to_lack_a_rate() -> None:
-    assert only(limit("quota: 5M/month")).message == "quota is not supported yet"
+def test_a_limit_by_a_word_that_comes_later_is_not_said_to_lack_a_rate() -> None:
+    assert only(limit("concurrency: 20")).message == "concurrency is not supported yet"
 
 
-def test_a_calendar_period_is_refused_as_a_quota() -> None:
-    assert "calendar periods are quotas, not supported yet" in only(limit("rate: 5/month")).message
+def test_anchored_months_are_refused_by_name() -> None:
+    assert only(limit("quota: 5M/month", "anchor: 31")).message == "anchor is not supported yet"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,9 @@ def test_the_schema_is_itself_valid() -> None:
         limit("rate: 5/min"),
         limit("rate: 5/min; 10k per 2 hours, burst: 7"),
         limit("rate: unlimited, burst: 10k"),
+        limit("quota: 5M/month, time_zone: Europe/Berlin"),
+        limit("quota: 500 per day; 5M/month"),
+        tenant("{overrides: [{limit: a, quota: 7/year}]}"),
         limit("rate: 0/min, when: {a: 0123, b: no, c: 12:30, d: 1.5, e: [1, b*], f: ''}"),
         limit(
             "rate: 1/s, when: {a: {not: [1, {regex: a}]}, b: {cidr: 10.0.0.0/8}, c: {exact: a*b}}"
@@ -72,6 +75,10 @@ def test_what_people_write_validates(text: str) -> None:
         limit("rate: 1.5/s"),
         limit("rate: 5/month"),
         limit("rate: 5/min;"),
+        limit("quota: 5/min"),
+        limit("quota: 5 per 2 months"),
+        limit("quota: 5/month, rate: 5/min"),
+        limit("time_zone: UTC"),
         limit("rate: 5"),
         limit("rate: 5/min, algoritm: fixed_window"),
         limit("rate: 5/min, algorithm: fixed_windw"),

@@ -105,7 +105,7 @@ domains:
         ("log: {rate: 200k/min}", "at most 100,000"),
         ("own: {rate: 9007199254740991/min, burst: 1}", ""),
         ("own: {rate: 9007199254740991/s}", "the burst that follows from this is 2^53 or more"),
-        ("own: {quota: 5/month}", "quota is not supported yet"),
+        ("own: {quota: 5/month}", '"own" has a rate, and a quota cannot stand in for it'),
         ("own: {rates: 5/s}", 'unknown field "rates"'),
     ],
 )

@@ -59,7 +59,7 @@ fn snapshot(limits: usize, tenants: usize) -> Value {
             let any = if at % 2 == 0 { json!({"exact": text}) } else { json!({"prefix": text}) };
             json!({"id": format!("l{at}"), "per": ["tenant"], "missing": "skip",
                    "when": [{"key": "route", "negate": false, "any": [any]}],
-                   "counts": "requests", "algorithm": "token_bucket", "keyed_by_period": false,
+                   "counts": "requests", "algorithm": "token_bucket", "time_zone": null, "keyed_by_period": false,
                    "numbers": numbers, "on_store_failure": "open", "on_exceed": "reject",
                    "count_denied": false, "request_override": false})
         })
@@ -68,7 +68,7 @@ fn snapshot(limits: usize, tenants: usize) -> Value {
     let tenants: serde_json::Map<String, Value> = (0..tenants)
         .map(|at| (format!("tenant-{at}"), json!({"plan": 0, "overrides": dated})))
         .collect();
-    json!({"format": 1, "revision": "0123456789ab", "domains": [
+    json!({"format": 1, "revision": "0123456789ab", "calendars": {}, "domains": [
         {"name": "d", "tenant_key": "tenant", "limits": rows, "tenants": tenants,
          "plans": [{"name": "p", "numbers": [[1, numbers]]}]}]})
 }

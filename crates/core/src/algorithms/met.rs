@@ -1,5 +1,6 @@
 //! A counter met at a time: the clock rule first, then fits, charge, refund and report.
 
+use super::calendar::Spent;
 use super::sliding_log::Log;
 use super::token_bucket::Bucket;
 use super::windows::{self, Windows};
@@ -19,6 +20,8 @@ pub enum State {
     Bucket(Bucket),
     /// Sliding log.
     Log(Box<Log>),
+    /// Quota.
+    Spent(Spent),
 }
 
 impl State {
@@ -28,6 +31,7 @@ impl State {
             Self::Windows(windows) => Some(windows.last),
             Self::Bucket(bucket) => Some(bucket.last),
             Self::Log(log) => log.last(),
+            Self::Spent(spent) => Some(spent.last),
         }
     }
 }
@@ -56,7 +60,7 @@ impl Met {
         let is_rebased = skew > FREEZE_US;
         let (now, skew) = if is_rebased { (clock, 0) } else { (clock + skew, skew) };
         if is_rebased {
-            rebase(&mut stored, clock);
+            rebase(&mut stored, &numbers, clock);
         }
         let mut met = Self {
             algorithm,
@@ -96,11 +100,20 @@ impl Met {
                 self.exists = log.used(period, now) > 0;
                 self.state = State::Log(log);
             }
+            State::Spent(spent) => {
+                let rolled = spent.rolled(&self.numbers, now);
+                self.exists = rolled.count > 0;
+                self.unwritten = State::Spent(spent);
+                self.state = State::Spent(rolled);
+            }
             State::Absent => self.state = self.fresh(),
         }
         if !self.exists {
             // A counter that holds nothing is no counter: it has no clock and is not rewritten.
             (self.now, self.skew, self.is_dirty) = (clock, 0, false);
+            if matches!(self.state, State::Spent(_)) {
+                self.state = self.fresh();
+            }
         }
     }
 
@@ -108,6 +121,7 @@ impl Met {
         match self.algorithm {
             Algorithm::TokenBucket => State::Bucket(Bucket::fresh(&self.numbers, self.now)),
             Algorithm::SlidingLog => State::Log(Box::default()),
+            Algorithm::Quota => State::Spent(Spent::fresh(&self.numbers, self.now)),
             Algorithm::FixedWindow | Algorithm::SlidingWindow => {
                 State::Windows(Windows { prev: 0, cur: 0, last: self.now })
             }
@@ -121,6 +135,7 @@ impl Met {
             State::Absent => 0,
             State::Bucket(bucket) => bucket.used(),
             State::Log(log) => log.used(self.numbers.period_us, self.now),
+            State::Spent(spent) => spent.count,
             State::Windows(state) if self.algorithm == Algorithm::SlidingWindow => {
                 windows::sliding_used(state, self.numbers.period_us, self.now)
             }
@@ -149,6 +164,7 @@ impl Met {
             State::Windows(windows) => windows.cur = add(windows.cur, cost),
             State::Bucket(bucket) => bucket.charge(self.numbers.burst, cost),
             State::Log(log) => log.charge(period, now, cost),
+            State::Spent(spent) => spent.count = add(spent.count, cost),
         }
         self.exists = true;
         self.is_dirty = true;
@@ -176,6 +192,7 @@ impl Met {
         match &mut self.state {
             State::Absent => {}
             State::Windows(windows) => windows.cur = windows.cur.saturating_sub(cost),
+            State::Spent(spent) => spent.count = spent.count.saturating_sub(cost),
             State::Bucket(bucket) if cost > bucket.level => (bucket.level, bucket.rem) = (0, 0),
             State::Bucket(bucket) => bucket.level -= cost,
             State::Log(log) => {
@@ -226,6 +243,7 @@ impl Met {
             State::Absent => 0,
             State::Bucket(bucket) => bucket.wait(self.numbers.burst, cost),
             State::Log(log) => log.wait(period, self.numbers.n, now, cost),
+            State::Spent(spent) => spent.end.saturating_sub(now),
             State::Windows(state) if self.algorithm == Algorithm::SlidingWindow => {
                 windows::sliding_wait(state, &self.numbers, now, cost)
             }
@@ -239,6 +257,7 @@ impl Met {
             State::Absent => 0,
             State::Bucket(bucket) => bucket.reset(),
             State::Log(log) => log.reset(period, now),
+            State::Spent(spent) => spent.end.saturating_sub(now),
             State::Windows(state) if self.algorithm == Algorithm::SlidingWindow => {
                 windows::sliding_reset(state, period, now)
             }
@@ -259,6 +278,7 @@ impl Met {
         let state = match self.state {
             State::Windows(windows) => State::Windows(Windows { last: now, ..windows }),
             State::Bucket(bucket) => State::Bucket(Bucket { last: now, ..bucket }),
+            State::Spent(spent) => State::Spent(Spent { last: now, ..spent }),
             other => other,
         };
         (state, true)
@@ -266,11 +286,12 @@ impl Met {
 }
 
 /// A clock far behind the last write is taken over once, without credit.
-fn rebase(state: &mut State, now: u64) {
+fn rebase(state: &mut State, numbers: &Numbers, now: u64) {
     match state {
         State::Absent => {}
         State::Windows(windows) => windows.last = now,
         State::Bucket(bucket) => bucket.last = now,
         State::Log(log) => log.rebase(now),
+        State::Spent(spent) => spent.rebase(numbers, now),
     }
 }

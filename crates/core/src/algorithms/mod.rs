@@ -3,6 +3,7 @@
 //! Each call meets a state at a time, asks whether a cost fits, maybe charges, and reports. The
 //! same rules stand in `decide.lua` and, as big integers, in the test oracle; all three agree.
 
+pub mod calendar;
 mod met;
 pub mod sliding_log;
 pub mod token_bucket;
@@ -25,6 +26,8 @@ pub enum Algorithm {
     SlidingWindow = 2,
     /// The time and cost of each admitted request.
     SlidingLog = 3,
+    /// A count for each period of a calendar.
+    Quota = 4,
 }
 
 impl Algorithm {
@@ -35,6 +38,7 @@ impl Algorithm {
             Self::FixedWindow => "fixed_window",
             Self::SlidingWindow => "sliding_window",
             Self::SlidingLog => "sliding_log",
+            Self::Quota => "quota",
         }
     }
 }
@@ -45,9 +49,11 @@ impl Algorithm {
 pub struct Numbers {
     /// Requests per period, 0 (blocked) to 2^53 - 1.
     pub n: u64,
-    /// Microseconds, whole seconds, 1 s to 366 days.
+    /// Microseconds, whole seconds, 1 s to 366 days. Of a quota in force the length of the current
+    /// period; as it is written, the nominal one of its unit.
     pub period_us: u64,
     /// Capacity of the bucket in requests, 1 to 2^53 - 1; equals `n` for the other algorithms.
+    /// Of a quota in force: what [`calendar::Around`] keeps there.
     pub burst: u64,
 }
 
@@ -56,6 +62,15 @@ impl Numbers {
     #[inline]
     pub const fn capacity(&self, algorithm: Algorithm) -> u64 {
         if matches!(algorithm, Algorithm::TokenBucket) { self.burst } else { self.n }
+    }
+
+    /// The period by which the numbers are named, microseconds: of a quota the nominal length of its
+    /// unit, a month being 30 days.
+    pub const fn named_period_us(&self, algorithm: Algorithm) -> u64 {
+        if matches!(algorithm, Algorithm::Quota) {
+            return calendar::Around::of(self).unit.nominal_s() * 1_000_000;
+        }
+        self.period_us
     }
 
     /// The time in microseconds in which a full counter comes back: the period for windows, the

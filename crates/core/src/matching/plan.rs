@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::action::{Action, Verb, merge};
 use super::values::{self, KeyBuffer};
+use crate::algorithms::calendar::Around;
 use crate::algorithms::{Algorithm, Numbers};
 use crate::error::RequestError;
 use crate::snapshot::{Domain, KeyId, Missing, Rule};
@@ -92,9 +93,13 @@ impl PlannedOp<'_> {
 
     /// True if what was charged at `then` still counts, in the same place, at `now`: a refund of
     /// it touches no other window. Microseconds.
-    pub const fn is_same_window(&self, then: u64, now: u64) -> bool {
+    pub fn is_same_window(&self, then: u64, now: u64) -> bool {
         let period = self.numbers.period_us;
         match self.rule.algorithm {
+            Algorithm::Quota => {
+                let around = Around::of(&self.numbers);
+                around.end_at(then) == around.end_at(now)
+            }
             Algorithm::TokenBucket => true,
             Algorithm::FixedWindow | Algorithm::SlidingWindow => then / period == now / period,
             Algorithm::SlidingLog => now < then + period,
@@ -317,6 +322,10 @@ pub fn key_alone(rule: &Rule, numbers: &Numbers, parts: &[&[u8]]) -> KeyBuffer {
 
 #[inline]
 const fn period_of_key(rule: &Rule, numbers: &Numbers) -> u64 {
+    if matches!(rule.algorithm, Algorithm::Quota) {
+        // The zone is no part of it: after a change of zone the period under way is finished first.
+        return Around::of(numbers).unit.nominal_s();
+    }
     if rule.is_keyed_by_period { numbers.period_us / 1_000_000 } else { 0 }
 }
 

@@ -16,6 +16,8 @@ pub struct SnapshotDoc {
     pub format: u32,
     pub revision: String,
     pub domains: Vec<DomainDoc>,
+    /// By zone and unit: runs of periods, (begin, length) in seconds.
+    pub calendars: HashMap<String, HashMap<String, Vec<(u64, u64)>>>,
 }
 
 #[derive(Deserialize)]
@@ -38,6 +40,8 @@ pub struct LimitDoc {
     pub missing: MissingDoc,
     pub counts: String,
     pub algorithm: Algorithm,
+    #[serde(deserialize_with = "present")]
+    pub time_zone: Option<String>,
     pub keyed_by_period: bool,
     #[serde(deserialize_with = "present")]
     pub numbers: Option<Numbers>,

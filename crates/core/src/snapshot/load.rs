@@ -1,5 +1,6 @@
 //! Bytes to rules: every number and pattern checked, the match index built.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use regex::bytes::RegexBuilder;
@@ -13,6 +14,7 @@ use super::rules::{
     Condition, Consistency, Domain, FastMap, KeyId, Missing, OnStoreFailure, Override, Pattern,
     Rule, RuleSet, Tenant,
 };
+use crate::algorithms::calendar::{Calendar, Table, Unit};
 use crate::algorithms::{Algorithm, Numbers};
 use crate::error::SnapshotError;
 use crate::matching::Index;
@@ -31,10 +33,11 @@ impl RuleSet {
         if doc.format != FORMAT {
             return Err(SnapshotError::Format { found: doc.format, expected: FORMAT });
         }
+        let calendars = calendars(doc.calendars)?;
         let mut domains = FastMap::default();
         for domain_doc in doc.domains {
             let name = domain_doc.name.clone();
-            let domain = domain(domain_doc, identities)?;
+            let domain = domain(domain_doc, &calendars, identities)?;
             if domains.insert(Box::from(name.as_bytes()), domain).is_some() {
                 return Err(SnapshotError::Domain { domain: name, problem: "named twice".into() });
             }
@@ -64,17 +67,46 @@ impl Keys {
     }
 }
 
-fn domain(doc: DomainDoc, identities: &mut Identities) -> Result<Domain, SnapshotError> {
+type Calendars = FastMap<String, Arc<Calendar>>;
+
+fn calendars(
+    doc: HashMap<String, HashMap<String, Vec<(u64, u64)>>>,
+) -> Result<Calendars, SnapshotError> {
+    let mut calendars = FastMap::default();
+    for (zone, tables) in doc {
+        let wrong = |unit: &str, problem: &str| SnapshotError::Calendar {
+            zone: zone.clone(),
+            problem: format!("{unit}: {problem}"),
+        };
+        let mut calendar = Calendar::new(Arc::from(zone.as_str()));
+        for (word, runs) in tables {
+            let unit = Unit::ALL.into_iter().find(|unit| unit.as_str() == word);
+            let unit = unit.ok_or_else(|| wrong(&word, "no calendar period"))?;
+            calendar.set(unit, Table::new(runs).map_err(|problem| wrong(&word, &problem))?);
+        }
+        calendars.insert(zone, Arc::new(calendar));
+    }
+    Ok(calendars)
+}
+
+fn domain(
+    doc: DomainDoc,
+    calendars: &Calendars,
+    identities: &mut Identities,
+) -> Result<Domain, SnapshotError> {
     let name: Arc<str> = Arc::from(doc.name.as_str());
     let mut keys = Keys::default();
     let tenant_key = doc.tenant_key.as_deref().map(|key| keys.id(key));
     let mut rules = Vec::with_capacity(doc.limits.len());
     for limit in doc.limits {
         let id = limit.id.clone();
-        let rule =
-            rule(rules.len() as u32, &name, limit, tenant_key, &mut keys, identities).map_err(
-                |problem| SnapshotError::Limit { domain: doc.name.clone(), limit: id, problem },
-            )?;
+        let wrong = |problem| SnapshotError::Limit { domain: doc.name.clone(), limit: id, problem };
+        let rule = calendar_of(&limit, calendars)
+            .and_then(|calendar| {
+                let row = rules.len() as u32;
+                rule(row, &name, limit, calendar, tenant_key, &mut keys, identities)
+            })
+            .map_err(wrong)?;
         rules.push(rule);
     }
     let wrong = |problem: String| SnapshotError::Domain { domain: doc.name.clone(), problem };
@@ -89,7 +121,7 @@ fn domain(doc: DomainDoc, identities: &mut Identities) -> Result<Domain, Snapsho
             let rule = rules
                 .get(row as usize)
                 .ok_or_else(|| wrong(format!("plan {:?} names limit {row}", plan.name)))?;
-            by_rule.insert(row, checked(numbers, rule.algorithm).map_err(&wrong)?);
+            by_rule.insert(row, checked(numbers, &rule.counting()).map_err(&wrong)?);
         }
         plans.push(by_rule);
         plan_names.push(plan.name.into());
@@ -109,20 +141,27 @@ fn rule(
     row: u32,
     domain: &Arc<str>,
     doc: LimitDoc,
+    calendar: Option<Arc<Calendar>>,
     tenant_key: Option<KeyId>,
     keys: &mut Keys,
     identities: &mut Identities,
 ) -> Result<Rule, String> {
-    let numbers = checked(doc.numbers, doc.algorithm)?;
+    let counting = Counting { algorithm: doc.algorithm, calendar: calendar.as_deref() };
+    let numbers = checked(doc.numbers, &counting)?;
+    if doc.algorithm == Algorithm::Quota && (doc.request_override || !doc.keyed_by_period) {
+        return Err("a quota with request_override, or not keyed by its period".into());
+    }
     if doc.algorithm == Algorithm::SlidingLog && (doc.count_denied || doc.request_override) {
         return Err(
             "a sliding_log with count_denied or request_override: it could not be bounded".into()
         );
     }
     if doc.consistency != Consistency::Exact
-        && (doc.algorithm == Algorithm::SlidingLog || doc.count_denied || doc.request_override)
+        && (matches!(doc.algorithm, Algorithm::SlidingLog | Algorithm::Quota)
+            || doc.count_denied
+            || doc.request_override)
     {
-        return Err("consistency: local goes with no sliding_log, count_denied or \
+        return Err("consistency: local goes with no sliding_log, quota, count_denied or \
                     request_override"
             .into());
     }
@@ -143,6 +182,7 @@ fn rule(
         },
         counts: Box::from(doc.counts.as_bytes()),
         algorithm: doc.algorithm,
+        calendar,
         is_keyed_by_period: doc.keyed_by_period,
         numbers,
         on_store_failure: match doc.on_store_failure {
@@ -194,11 +234,38 @@ fn dated_override(doc: &OverrideDoc, rules: &[Rule]) -> Result<Override, String>
         rule: doc.limit,
         from_us: doc.from_us.unwrap_or(i64::MIN),
         until_us: doc.until_us.unwrap_or(i64::MAX),
-        numbers: checked(doc.numbers, rule.algorithm)?,
+        numbers: checked(doc.numbers, &rule.counting())?,
     })
 }
 
-fn checked(numbers: Option<Numbers>, algorithm: Algorithm) -> Result<Option<Numbers>, String> {
+/// What the numbers of a limit depend on.
+struct Counting<'r> {
+    algorithm: Algorithm,
+    calendar: Option<&'r Calendar>,
+}
+
+impl Rule {
+    fn counting(&self) -> Counting<'_> {
+        Counting { algorithm: self.algorithm, calendar: self.calendar.as_deref() }
+    }
+}
+
+/// A quota has a zone, whose calendar is there; nothing else has one.
+fn calendar_of(doc: &LimitDoc, calendars: &Calendars) -> Result<Option<Arc<Calendar>>, String> {
+    match (&doc.time_zone, doc.algorithm == Algorithm::Quota) {
+        (None, false) => Ok(None),
+        (None, true) => Err("a quota without a time zone".into()),
+        (Some(_), false) => Err("a time zone without a quota".into()),
+        (Some(zone), true) => match calendars.get(zone) {
+            Some(calendar) => Ok(Some(Arc::clone(calendar))),
+            None if doc.numbers.is_none() => Ok(Some(Arc::new(Calendar::new(Arc::from(&**zone))))),
+            None => Err(format!("no calendar of {zone:?}")),
+        },
+    }
+}
+
+fn checked(numbers: Option<Numbers>, counting: &Counting<'_>) -> Result<Option<Numbers>, String> {
+    let algorithm = counting.algorithm;
     let Some(Numbers { n, period_us, burst }) = numbers else { return Ok(None) };
     if n > MAX || burst > MAX {
         return Err(format!("rate {n}, burst {burst}: must be below 2^53"));
@@ -208,6 +275,13 @@ fn checked(numbers: Option<Numbers>, algorithm: Algorithm) -> Result<Option<Numb
     }
     if n > 0 && burst == 0 {
         return Err("burst 0: nothing could ever pass".into());
+    }
+    if let Some(calendar) = counting.calendar {
+        let unit = Unit::of_nominal(period_us)
+            .ok_or_else(|| format!("a quota of {period_us} us: no calendar period"))?;
+        if !calendar.has(unit) {
+            return Err(format!("no {} in the calendar of {:?}", unit.as_str(), calendar.zone));
+        }
     }
     if algorithm == Algorithm::SlidingLog && n > MOST_LOG_ENTRIES {
         return Err(format!("a sliding_log of {n}: at most {MOST_LOG_ENTRIES}"));

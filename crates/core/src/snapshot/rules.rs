@@ -9,6 +9,7 @@ use regex::bytes::Regex;
 use serde::Deserialize;
 
 use super::LimitUid;
+use crate::algorithms::calendar::{Calendar, Unit};
 use crate::algorithms::{Algorithm, Numbers};
 use crate::matching::{Action, Index};
 
@@ -131,6 +132,8 @@ pub struct Rule {
     pub counts: Box<[u8]>,
     /// How it counts.
     pub algorithm: Algorithm,
+    /// Where the periods of a quota begin; of no other limit.
+    pub calendar: Option<Arc<Calendar>>,
     /// True if the period is part of the counter's key.
     pub is_keyed_by_period: bool,
     /// Requests per period; `None` is unlimited.
@@ -219,6 +222,15 @@ impl Domain {
     /// else the plan's, else the rule's own. `None` is unlimited.
     #[inline]
     pub(crate) fn numbers(&self, rule: &Rule, tenant: Option<&[u8]>, now: u64) -> Option<Numbers> {
+        let written = self.written_numbers(rule, tenant, now);
+        match &rule.calendar {
+            None => written,
+            Some(calendar) => written.map(|numbers| in_calendar(calendar, numbers, now)),
+        }
+    }
+
+    #[inline]
+    fn written_numbers(&self, rule: &Rule, tenant: Option<&[u8]>, now: u64) -> Option<Numbers> {
         let Some(tenant) = tenant.and_then(|tenant| self.tenants.get(tenant)) else {
             return rule.numbers;
         };
@@ -228,4 +240,10 @@ impl Domain {
         let plan = tenant.plan.map(|plan| &self.plans[plan as usize]);
         plan.and_then(|plan| plan.get(&rule.row)).copied().unwrap_or(rule.numbers)
     }
+}
+
+/// The numbers of a quota with the periods around `now`.
+fn in_calendar(calendar: &Calendar, numbers: Numbers, now: u64) -> Numbers {
+    let around = Unit::of_nominal(numbers.period_us).and_then(|unit| calendar.around(unit, now));
+    around.map_or(numbers, |around| around.numbers(numbers.n))
 }

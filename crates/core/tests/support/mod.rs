@@ -9,7 +9,7 @@ use tidegate_core::{Identities, RuleSet};
 pub fn limit(id: &str, changes: Value) -> Value {
     let mut row = json!({
         "id": id, "when": [], "per": ["key"], "missing": "skip", "counts": "requests",
-        "algorithm": "token_bucket", "keyed_by_period": false,
+        "algorithm": "token_bucket", "time_zone": null, "keyed_by_period": false,
         "numbers": {"n": 10, "period_us": 10_000_000, "burst": 10},
         "on_store_failure": "open", "on_exceed": "reject", "count_denied": false,
         "request_override": false,
@@ -22,7 +22,7 @@ pub fn limit(id: &str, changes: Value) -> Value {
 
 /// A snapshot with one domain `d`.
 pub fn snapshot(limits: &[Value]) -> Value {
-    json!({"format": 1, "revision": "0123456789ab", "domains": [
+    json!({"format": 1, "revision": "0123456789ab", "calendars": {}, "domains": [
         {"name": "d", "tenant_key": "tenant", "limits": limits, "plans": [], "tenants": {}}]})
 }
 

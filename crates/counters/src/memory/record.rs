@@ -2,6 +2,7 @@
 
 use tidegate_core::Algorithm;
 use tidegate_core::algorithms::State;
+use tidegate_core::algorithms::calendar::Spent;
 use tidegate_core::algorithms::token_bucket::Bucket;
 use tidegate_core::algorithms::windows::Windows;
 use tidegate_core::units::MAX;
@@ -87,6 +88,9 @@ impl Record {
                 State::Bucket(Bucket { level: first, rem: second, n, period_us, last })
             }
             Form { algorithm: Algorithm::SlidingLog, .. } => return Packed::LogAt(first as u32),
+            Form { algorithm: Algorithm::Quota, .. } => {
+                State::Spent(Spent { count: first, end: second, last })
+            }
             Form { .. } => State::Windows(Windows { prev: first, cur: second, last }),
         })
     }
@@ -97,6 +101,7 @@ impl Record {
         self.words = match state {
             State::Bucket(bucket) => packed([bucket.level, bucket.rem, bucket.last], form),
             State::Windows(windows) => packed([windows.prev, windows.cur, windows.last], form),
+            State::Spent(spent) => packed([spent.count, spent.end, spent.last], form),
             State::Absent | State::Log(_) => return,
         };
     }
@@ -116,6 +121,9 @@ impl Record {
                 let sliding = form.algorithm == Algorithm::SlidingWindow;
                 let rolled = windows.rolled(form.period_us, now, sliding);
                 rolled.prev == 0 && rolled.cur == 0
+            }
+            Packed::Whole(State::Spent(spent)) if now >= spent.last => {
+                spent.count == 0 || now >= spent.end
             }
             _ => false,
         }

@@ -149,6 +149,8 @@ impl Shard {
         let limit = self.forms.get(last).limit;
         let (n, period_us) = match &state {
             State::Bucket(bucket) => (bucket.n, bucket.period_us),
+            // It keeps its end itself, and the length of a month is no form.
+            State::Spent(_) => (0, 1),
             State::Absent | State::Windows(_) | State::Log(_) => (0, period_us),
         };
         if let State::Log(log) = state {

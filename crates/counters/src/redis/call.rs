@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use foldhash::fast::RandomState as FastState;
 use hashbrown::HashTable;
+use tidegate_core::algorithms::calendar::Around;
 use tidegate_core::{Action, Algorithm, Numbers, Plan, PlannedOp};
 
 use super::keys::Keys;
@@ -243,8 +244,13 @@ impl Call {
                 Algorithm::SlidingWindow => 2,
                 Algorithm::SlidingLog => 3,
                 Algorithm::TokenBucket => 4,
+                Algorithm::Quota => 5,
             });
-            for number in [numbers.n, numbers.period_us, numbers.burst] {
+            let (period, burst) = match algorithm {
+                Algorithm::Quota => Around::of(numbers).packed(),
+                _ => (numbers.period_us, numbers.burst),
+            };
+            for number in [numbers.n, period, burst] {
                 out.extend_from_slice(&(number as f64).to_le_bytes());
             }
         }
@@ -322,7 +328,7 @@ mod tests {
         let limit = |id: &str, n: u64, on_exceed: &str| {
             json!({
                 "id": id, "when": [], "per": ["k"], "missing": "skip", "counts": "requests",
-                "algorithm": "fixed_window", "keyed_by_period": true,
+                "algorithm": "fixed_window", "time_zone": null, "keyed_by_period": true,
                 "numbers": {"n": n, "period_us": 60_000_000, "burst": n},
                 "on_store_failure": "open", "on_exceed": on_exceed, "count_denied": false,
                 "request_override": false,
@@ -331,7 +337,8 @@ mod tests {
         let limits = [limit("a", 5, "reject"), limit("b", 7, "shadow"), limit("c", 5, "reject")];
         let domain =
             json!({"name": "d", "tenant_key": null, "limits": limits, "plans": [], "tenants": {}});
-        let document = json!({"format": 1, "revision": "0123456789ab", "domains": [domain]});
+        let document = json!({"format": 1, "revision": "0123456789ab", "domains": [domain],
+                              "calendars": {}});
         RuleSet::load(document.to_string().as_bytes(), &mut Identities::default()).unwrap()
     }
 

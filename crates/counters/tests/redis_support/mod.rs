@@ -165,7 +165,7 @@ impl Plain {
 pub fn limit(id: &str, algorithm: &str, n: u64, seconds: u64, per: &[&str]) -> Value {
     json!({
         "id": id, "when": [], "per": per, "missing": "skip", "counts": "requests",
-        "algorithm": algorithm, "keyed_by_period": algorithm != "token_bucket",
+        "algorithm": algorithm, "time_zone": null, "keyed_by_period": algorithm != "token_bucket",
         "numbers": {"n": n, "period_us": seconds * 1_000_000, "burst": n},
         "on_store_failure": "open", "on_exceed": "reject", "count_denied": false,
         "request_override": false,
@@ -176,6 +176,7 @@ pub fn limit(id: &str, algorithm: &str, n: u64, seconds: u64, per: &[&str]) -> V
 pub fn policy(limits: &[Value]) -> RuleSet {
     let document = json!({
         "format": 1, "revision": "0123456789ab",
+        "calendars": {"UTC": {"hour": [[1_699_999_000, 4], [1_700_000_000, 5], [1_700_000_020, 7]]}},
         "domains": [{"name": "shop", "tenant_key": "tenant", "limits": limits, "plans": [],
                      "tenants": {}}],
     });
@@ -184,8 +185,19 @@ pub fn policy(limits: &[Value]) -> RuleSet {
 
 /// What a request of these entries asks.
 pub fn plan<'r>(rules: &'r RuleSet, verb: Verb, cost: u64, entries: &[(&[u8], &[u8])]) -> Plan<'r> {
+    plan_at(rules, verb, cost, entries, 0)
+}
+
+/// The same by a caller whose clock shows `now`, microseconds.
+pub fn plan_at<'r>(
+    rules: &'r RuleSet,
+    verb: Verb,
+    cost: u64,
+    entries: &[(&[u8], &[u8])],
+    now: u64,
+) -> Plan<'r> {
     let descriptor = Descriptor { entries, costs: &[(b"requests", cost)], verb, rate: None };
-    Plan::new(rules.domain(b"shop").unwrap(), &[descriptor], 0).unwrap()
+    Plan::new(rules.domain(b"shop").unwrap(), &[descriptor], now).unwrap()
 }
 
 /// A hit of one by a tenant.

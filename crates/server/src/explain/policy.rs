@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use tidegate_core::algorithms::calendar::Around;
 use tidegate_core::matching::{Explained, Fate, Source, Tested, explain};
 use tidegate_core::snapshot::Missing;
 use tidegate_core::{Descriptor, Domain, Numbers};
@@ -70,6 +71,7 @@ fn put_rule(out: &mut Vec<u8>, one: &Explained<'_>) {
     put_member(out, ",\"algorithm\":", one.rule.algorithm.as_str());
     put_member(out, ",\"counts\":", &safe(&one.rule.counts));
     put_numbers(out, one);
+    put_calendar(out, one);
     put_source(out, &one.source);
     out.extend_from_slice(b",\"when\":");
     put_list(out, &one.conditions, put_condition);
@@ -104,6 +106,16 @@ fn put_numbers(out: &mut Vec<u8>, one: &Explained<'_>) {
     put_number(out, numbers.capacity(algorithm));
     out.extend_from_slice(b",\"window_ms\":");
     put_number(out, numbers.window_us(algorithm).div_ceil(1000));
+}
+
+/// Of a quota: which periods of which zone; `period_ms` is the length of the current one.
+fn put_calendar(out: &mut Vec<u8>, one: &Explained<'_>) {
+    let (Some(calendar), Some(numbers)) = (&one.rule.calendar, &one.numbers) else {
+        return out.extend_from_slice(b",\"calendar\":null");
+    };
+    put_member(out, ",\"calendar\":{\"unit\":", Around::of(numbers).unit.as_str());
+    put_member(out, ",\"time_zone\":", &calendar.zone);
+    out.push(b'}');
 }
 
 fn put_source(out: &mut Vec<u8>, source: &Source<'_>) {

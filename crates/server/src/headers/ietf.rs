@@ -6,6 +6,7 @@
 //! - `r` in `t`: never a faster rate than that, since clients that spread `r` over `t` would come
 //!   faster than the limit lets them: at a window's end `t` is longer than what is left of it.
 
+use tidegate_core::algorithms::calendar::Around;
 use tidegate_core::{Algorithm, LimitReport};
 
 use super::fields::{is_shown, seconds_until_more};
@@ -56,7 +57,7 @@ pub fn each(answer: &Answer<'_, '_>, put: &mut impl FnMut(&'static str, &[u8])) 
 }
 
 fn is_other_rate(a: &LimitReport<'_>, b: &LimitReport<'_>) -> bool {
-    a.rule.id == b.rule.id && a.numbers.period_us != b.numbers.period_us
+    a.rule.id == b.rule.id && a.named_period_us() != b.named_period_us()
 }
 
 fn put_name(out: &mut Vec<u8>, report: &LimitReport<'_>, is_one_of_several: bool) {
@@ -64,8 +65,13 @@ fn put_name(out: &mut Vec<u8>, report: &LimitReport<'_>, is_one_of_several: bool
         out.extend_from_slice(b", ");
     }
     if is_one_of_several {
-        let seconds = report.numbers.period_us / SECOND_US;
-        put_quoted(out, &format!("{}/{seconds}s", report.rule.id));
+        let id = &report.rule.id;
+        let name = if report.rule.algorithm == Algorithm::Quota {
+            format!("{id}/{}", Around::of(&report.numbers).unit.as_str())
+        } else {
+            format!("{id}/{}s", report.numbers.period_us / SECOND_US)
+        };
+        put_quoted(out, &name);
     } else {
         put_quoted(out, &report.rule.id);
     }

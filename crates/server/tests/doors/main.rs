@@ -16,6 +16,7 @@ mod keys;
 mod lifecycle;
 mod node;
 mod profiles;
+mod quotas;
 mod rls_answers;
 mod rls_overrides;
 mod rls_requests;

@@ -18,7 +18,7 @@ pub const TOKEN: &str = "s3cret";
 pub fn limit(id: &str, n: u64) -> Value {
     json!({
         "id": id, "when": [], "per": ["tenant"], "missing": "skip", "counts": "requests",
-        "algorithm": "fixed_window", "keyed_by_period": true,
+        "algorithm": "fixed_window", "time_zone": null, "keyed_by_period": true,
         "numbers": {"n": n, "period_us": 60 * SECOND_US, "burst": n},
         "on_store_failure": "open", "on_exceed": "reject", "count_denied": false,
         "request_override": false,
@@ -44,7 +44,14 @@ pub fn snapshot(limits: &[Value]) -> Vec<u8> {
     let domain = json!({
         "name": "shop", "tenant_key": "tenant", "limits": limits, "plans": [], "tenants": {},
     });
-    let document = json!({"format": 1, "revision": "0123456789ab", "domains": [domain]});
+    // From December 2025 on: two months of 31 days, one of 28, then 31.
+    let months = [(1_764_547_200, 31), (1_769_904_000, 28), (1_772_323_200, 31)];
+    let months = months.map(|(begin, days)| json!([begin, days * 86_400]));
+    let days = json!([[1_764_547_200, 86_400]]);
+    let document = json!({
+        "format": 1, "revision": "0123456789ab", "domains": [domain],
+        "calendars": {"UTC": {"day": days, "month": months}},
+    });
     document.to_string().into_bytes()
 }
 

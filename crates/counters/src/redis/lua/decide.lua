@@ -5,7 +5,9 @@ KEYS     each counter key of the batch, once. In a Cluster all lie in one slot: 
 ARGV[1]  the batch, packed little-endian ('B' u8, 'H' u16, 'd' IEEE double that holds a whole number):
            'H'      how many rules; 32768 more: tell the states, as below
            '<Bddd'  for each rule: algorithm (1 fixed_window, 2 sliding_window, 3 sliding_log,
-                    4 token_bucket), n (>= 1), period in microseconds, burst (windows: not read)
+                    4 token_bucket, 5 quota), n (>= 1), period in microseconds, burst (windows:
+                    not read). A quota has in place of these two where the period begins that the
+                    caller is in, and the seconds that this one (times 2^26) and the next one last.
            '<HHBd'  for each operation, to the end: key and rule (indices from 1), flags, cost (>= 1).
                     Flags: bits 0 and 1 the action (0 charge, 1 peek, 2 refund, 3 charge whoever
                     denies, not on a log), 4 shadow, 8 the last operation of its request.
@@ -25,12 +27,13 @@ Reply    '<Bddd' for each operation, in order, in one string: status, remaining,
 State    string 'B' 17 fixed_window   + last, count
                     18 sliding_window + last, current, previous
                     20 token_bucket   + last, level, rem, n, period
+                    21 quota          + last, count, where the period ends
          list       19 sliding_log    [0] 'B' + base, total, last; then (time, total up to and with
                     this entry) in time order. Totals count on from `base`, modulo 2^53.
          A state of which nothing is left reads as a missing key. Each key lives to its reset + 1 s;
          one that lost its expiry gets it back from the first call that meets it.
 Form     The common path is one loop without functions: a script makes its closures anew in each call.
-         Logs and products beyond 2^53 are not common and have theirs.
+         Logs, quotas and products beyond 2^53 are not common and have theirs.
 Test     The first line becomes `local now = tonumber(ARGV[2])`, STRETCH becomes 1000. Nothing else.
 ]]
 local STRETCH = 1
@@ -110,9 +113,12 @@ end
 local rules = unpack('<H', batch)
 local is_telling = rules >= 32768
 if is_telling then rules = rules - 32768 end
-local step_log, write_log
-local has_log = false
-for i = 1, rules do has_log = has_log or string.byte(batch, 25 * i - 22) == 3 end
+local step_log, write_log, step_quota
+local has_log, has_quota = false, false
+for i = 1, rules do
+  local code = string.byte(batch, 25 * i - 22)
+  has_log, has_quota = has_log or code == 3, has_quota or code == 5
+end
 if has_log then
   local NOT_OURS = {}
 
@@ -283,6 +289,76 @@ if has_log then
   end
 end
 
+if has_quota then
+  -- The end of the period that holds `time`. The caller's clock may be seconds or more off: the period
+  -- is found by the store's, exactly while the two are less than a neighbouring period apart, and by
+  -- the lengths of those neighbours beyond. A count stays in the period in which it was begun, whose
+  -- end is stored: so a rule whose periods lie elsewhere (another zone) holds from the next one on.
+  local function end_at(time)
+    local length = floor(burst / 67108864)
+    local following = (burst - length * 67108864) * SECOND
+    length = length * SECOND
+    if time < period then return period - floor((period - 1 - time) / length) * length end
+    local stop = period + length
+    if time < stop then return stop end
+    return stop + (floor((time - stop) / following) + 1) * following
+  end
+
+  step_quota = function(k, action, cost, is_doing, is_taking, is_denied)
+    local state = states[k]
+    if state == nil then
+      state = attempt('GET', KEYS[k])
+      states[k] = state
+    end
+    local at, skew, taken, stop, is_written = now, 0, 0, false, false
+    if state then
+      local form, last, count0, stop0
+      if #state == 25 then form, last, count0, stop0 = unpack('<Bddd', state) end
+      if form ~= 21 then return state.err and 2 or 3, 0, 0, 0 end
+      if count0 > 0 then
+        if last - now > FREEZE then
+          -- A clock far behind is taken over: what was taken counts in the period of that clock.
+          taken, is_written = count0, true
+        elseif last > now then
+          at, skew, taken, stop = last, last - now, count0, stop0
+        elseif now < stop0 then
+          taken, stop = count0, stop0
+        end
+      end
+    end
+    if not stop then stop = end_at(at) end
+    local reset = stop - at + skew
+    local status, wait = 1, 0
+    if cost > n - taken and action ~= 2 then status, wait = 0, cost > n and -1 or reset end
+    if action == 3 then
+      if is_taking then
+        taken, is_written = taken + cost, true
+        if taken > MAX then taken = MAX end
+      end
+      if cost > n then
+        wait = -1
+      elseif cost > n - taken and (is_denied or status == 0) then
+        wait = reset
+      end
+    elseif status == 1 and is_doing then
+      if action == 0 then
+        taken, is_written = taken + cost, true
+      elseif action == 2 and taken > 0 then
+        taken, is_written = taken > cost and taken - cost or 0, true
+      end
+    end
+    local remaining = n - taken
+    if not (reset >= 0 and reset <= MAX and remaining < WRAP) then return 3, 0, 0, 0 end
+    if is_written then
+      states[k] = pack('<Bddd', 21, at, taken, stop)
+      written[k] = reset
+    elseif state then
+      met[k] = reset
+    end
+    return status, remaining > 0 and remaining or 0, wait, reset
+  end
+end
+
 local position, size, count = 3 + 25 * rules, #batch, 0
 local out = {nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil}
 
@@ -304,6 +380,8 @@ while position <= size do
     local status, remaining, wait, reset = 3, 0, 0, 0
     if algorithm == 3 then
       status, remaining, wait, reset = step_log(k, action % 3, cost, is_doing)
+    elseif algorithm == 5 then
+      status, remaining, wait, reset = step_quota(k, action, cost, is_doing, is_taking, is_denied)
     else
       local state = states[k]
       if state == nil then

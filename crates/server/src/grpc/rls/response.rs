@@ -70,7 +70,7 @@ fn put_status(status: &mut BytesMut, report: &LimitReport<'_>) {
 
 #[inline]
 fn put_limit(limit: &mut BytesMut, report: &LimitReport<'_>) {
-    let (unit, multiplier) = unit_of(report.numbers.period_us);
+    let (unit, multiplier) = unit_of(report.named_period_us());
     put_number(limit, 1, clamp(report.numbers.n));
     put_number(limit, 2, unit);
     put_name(limit, &report.rule.id);
