@@ -17,6 +17,7 @@ ALGORITHMS: list[AlgorithmName] = [
     "sliding_log",
     "token_bucket",
     "quota",
+    "sliding_slots",
 ]
 PERIODS = [s * SECOND for s in (1, 2, 10, 60, 3600, 86_400, 366 * 86_400)]
 STARTS = [0, SECOND, 1_764_600_000 * SECOND, 2 * 10**15]
@@ -100,6 +101,8 @@ def _counter(rng: Random, key: str) -> Op:
         n=number_of(rng),
         period_us=rng.choice(PERIODS),
         burst=number_of(rng),
+        slots=rng.choice([1, 2, 3, 7, 60]),
+        is_conservative=rng.random() < 0.5,
     )
 
 

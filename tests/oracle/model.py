@@ -13,7 +13,9 @@ FREEZE = SECOND
 NEVER = -1
 """The wait of a cost above the capacity."""
 
-AlgorithmName = Literal["fixed_window", "sliding_window", "sliding_log", "token_bucket", "quota"]
+AlgorithmName = Literal[
+    "fixed_window", "sliding_window", "sliding_log", "token_bucket", "quota", "sliding_slots"
+]
 Action = Literal["charge", "peek", "refund"]
 
 
@@ -36,6 +38,11 @@ class Op:
 
     Without them its periods are those of a fixed window.
     """
+
+    slots: int = 1
+    """Of sliding_slots: the parts of a window."""
+    is_conservative: bool = False
+    """Of sliding_slots: the oldest part counts whole."""
 
     @property
     def periods(self) -> tuple[int, int, int]:

@@ -69,8 +69,9 @@ def _meet(
     ends = None
     if limit["time_zone"] is not None:
         ends = around(limit["time_zone"], UNITS[numbers["period_us"] // SECOND], now_us)
+    split = (limit["slots"], limit["conservative"])
     op = Op(
-        key=repr((limit["id"], limit["algorithm"], period, values)),
+        key=repr((limit["id"], limit["algorithm"], period, split, values)),
         algorithm=limit["algorithm"],
         n=numbers["n"],
         period_us=numbers["period_us"],
@@ -80,6 +81,8 @@ def _meet(
         shadow=limit["on_exceed"] == "shadow",
         count_denied=limit["count_denied"],
         ends=ends,
+        slots=limit["slots"],
+        is_conservative=limit["conservative"],
     )
     return Met(limit["id"], op.shadow, verdict, op)
 

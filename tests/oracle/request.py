@@ -9,6 +9,7 @@ from tests.oracle.model import FREEZE, MAX, NEVER, SECOND, Algorithm, AlgorithmN
 from tests.oracle.quota import Quota
 from tests.oracle.sliding_log import SlidingLog
 from tests.oracle.sliding_window import SlidingWindow
+from tests.oracle.slots import SlidingSlots
 from tests.oracle.token_bucket import TokenBucket
 
 ALGORITHMS: dict[AlgorithmName, Algorithm[Any]] = {
@@ -17,6 +18,7 @@ ALGORITHMS: dict[AlgorithmName, Algorithm[Any]] = {
     "sliding_log": SlidingLog(),
     "token_bucket": TokenBucket(),
     "quota": Quota(),
+    "sliding_slots": SlidingSlots(),
 }
 
 

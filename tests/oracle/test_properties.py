@@ -94,6 +94,72 @@ def test_a_log_never_admits_more_than_n_in_any_period(asked: Admitted, n: int, p
         assert sum(cost for now, cost in admitted if end - period < now <= end) <= n
 
 
+def _most_in_a_period(asked: Admitted, op: Op) -> int:
+    """The most that any period admits, looked at as it ends with each admission."""
+    oracle, now, admitted = Oracle(), 1_764_600_000 * SECOND, []
+    for later, cost in asked:
+        now += later
+        if oracle.decide(now, [replace(op, cost=cost)])[0].fits:
+            admitted.append((now, cost))
+    return max(
+        (
+            sum(cost for at, cost in admitted if end - op.period_us < at <= end)
+            for end, _ in admitted
+        ),
+        default=0,
+    )
+
+
+SPLITS = st.sampled_from([1, 2, 3, 7, 60])
+
+
+@given(takings(), st.integers(1, 12), st.sampled_from(PERIODS[:4]), SPLITS)
+def test_a_conservative_window_never_admits_more_than_n_in_any_period(
+    asked: Admitted, n: int, period: int, slots: int
+) -> None:
+    op = Op("k", "sliding_slots", n, period, n, slots=slots, is_conservative=True)
+    assert _most_in_a_period(asked, op) <= n
+
+
+@given(takings(), st.integers(1, 12), st.sampled_from(PERIODS[:4]), SPLITS)
+def test_a_window_in_slots_never_admits_more_than_twice_n_in_any_period(
+    asked: Admitted, n: int, period: int, slots: int
+) -> None:
+    op = Op("k", "sliding_slots", n, period, n, slots=slots)
+    assert _most_in_a_period(asked, op) <= 2 * n
+
+
+def test_twice_n_is_reached_at_the_edge_of_a_slot_whatever_their_number() -> None:
+    period, n = 60 * SECOND, 60_000
+    start = 1_764_600_000 * SECOND
+    for slots in (2, 6, 60):
+        length = period // slots
+        op = Op("k", "sliding_slots", n, period, n, slots=slots)
+        # All of it in the last moment of a slot, and again as soon as the weight of it falls.
+        asked = [(start + length - 1, n)] + [
+            (start + period + length * part // 1000, n // 1000) for part in range(1000)
+        ]
+        oracle = Oracle()
+        taken = [cost for at, cost in asked if oracle.decide(at, [replace(op, cost=cost)])[0].fits]
+        assert sum(taken) > 1.99 * n, slots
+
+
+@given(histories(steps=25))
+def test_one_slot_is_the_plain_sliding_window(history: list[Step]) -> None:
+    plain, split = Oracle(), Oracle()
+    for step in history:
+        for ops in step.requests:
+            if any(op.algorithm not in {"sliding_window", "fixed_window"} for op in ops):
+                continue
+            same = [
+                replace(op, algorithm="sliding_slots", slots=1, is_conservative=False)
+                if op.algorithm == "sliding_window"
+                else op
+                for op in ops
+            ]
+            assert split.decide(step.now_us, same) == plain.decide(step.now_us, ops)
+
+
 @given(takings(), st.integers(1, 12), st.integers(1, 12), st.sampled_from(PERIODS[:4]))
 def test_a_bucket_never_admits_more_than_its_size_and_what_drained(
     asked: Admitted, n: int, burst: int, period: int

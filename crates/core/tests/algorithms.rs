@@ -4,16 +4,18 @@
 
 use proptest::prelude::*;
 use tidegate_core::algorithms::calendar::{Around, Calendar, Table, Unit};
+use tidegate_core::algorithms::slots::Shape;
 use tidegate_core::algorithms::{Met, State};
 use tidegate_core::units::{MAX, mul_div};
 use tidegate_core::{Algorithm, Numbers};
 
-const ALGORITHMS: [Algorithm; 5] = [
+const ALGORITHMS: [Algorithm; 6] = [
     Algorithm::TokenBucket,
     Algorithm::FixedWindow,
     Algorithm::SlidingWindow,
     Algorithm::SlidingLog,
     Algorithm::Quota,
+    Algorithm::SlidingSlots,
 ];
 
 #[derive(Clone, Debug)]
@@ -28,12 +30,15 @@ fn cases() -> impl Strategy<Value = Case> {
     let numbers = (1..200u64, 1..100u64, 1..300u64);
     let start = 1_700_000_000_000_000..1_700_000_100_000_000u64;
     let steps = prop::collection::vec((0..3_000_000u64, 1..40u64), 1..40);
-    (0..5usize, numbers, start, steps).prop_map(|(at, (n, seconds, burst), start, steps)| {
+    (0..6usize, numbers, start, steps).prop_map(|(at, (n, seconds, burst), start, steps)| {
         let algorithm = ALGORITHMS[at];
         let burst = if algorithm == Algorithm::TokenBucket { burst } else { n };
         let numbers = if algorithm == Algorithm::Quota {
             let begin = (start / 1_000_000).next_multiple_of(seconds);
             Around { unit: Unit::Day, begin, length: seconds, next: seconds + 1 }.numbers(n)
+        } else if algorithm == Algorithm::SlidingSlots {
+            let shape = Shape { slots: 1 + burst % 60, is_conservative: burst % 3 == 0 };
+            Numbers { n, period_us: seconds * 1_000_000, burst: shape.packed() }
         } else {
             Numbers { n, period_us: seconds * 1_000_000, burst }
         };

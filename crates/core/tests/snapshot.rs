@@ -106,6 +106,33 @@ fn a_quota_without_what_it_needs_is_refused() {
 }
 
 #[test]
+fn slots_that_do_not_go_together_are_refused_and_named() {
+    let sliding = |slots: u64, conservative: bool, algorithm: &str, keyed: bool| {
+        limit(
+            "l",
+            json!({"algorithm": algorithm, "slots": slots, "conservative": conservative,
+            "keyed_by_period": keyed}),
+        )
+    };
+    for row in [
+        sliding(0, false, "sliding_slots", true),
+        sliding(61, false, "sliding_slots", true),
+        sliding(1, false, "sliding_slots", true),
+        sliding(6, false, "sliding_slots", false),
+        sliding(6, false, "sliding_window", true),
+        sliding(1, true, "token_bucket", true),
+    ] {
+        let message = refusal(&snapshot(&[row]));
+        assert!(message.contains("slots") && message.contains("\"l\""), "{message}");
+    }
+    for (slots, conservative) in [(1, true), (2, false), (60, true)] {
+        let row = sliding(slots, conservative, "sliding_slots", true);
+        let doc = snapshot(&[row]).to_string();
+        assert!(RuleSet::load(doc.as_bytes(), &mut Identities::default()).is_ok());
+    }
+}
+
+#[test]
 fn a_bad_pattern_names_its_limit() {
     let row = limit("l", json!({"when": [{"key": "k", "negate": false, "any": [{"regex": "("}]}]}));
     assert!(refusal(&snapshot(&[row])).contains("\"l\""));

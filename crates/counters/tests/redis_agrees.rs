@@ -16,8 +16,8 @@ use tidegate_core::{Plan, Verb};
 use tidegate_counters::redis::{RedisOptions, RedisStore};
 use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
 
-const ALGORITHMS: [&str; 5] =
-    ["fixed_window", "sliding_window", "sliding_log", "token_bucket", "quota"];
+const ALGORITHMS: [&str; 6] =
+    ["fixed_window", "sliding_window", "sliding_log", "token_bucket", "quota", "sliding_slots"];
 const START_US: u64 = 1_700_000_000_000_000;
 
 /// One limit: algorithm, n, period in seconds, burst, shadow, counts denials.
@@ -29,7 +29,7 @@ fn limits() -> impl Strategy<Value = Vec<Limit>> {
     let big = prop_oneof![4 => 1..20u64, 1 => 1..100_000u64, 1 => 1..1u64 << 53];
     let seconds = prop_oneof![1..5u64, 1..100u64, Just(31_622_400)];
     let rarely = || prop::bool::weighted(0.25);
-    let one = (0..5usize, big.clone(), seconds, big, rarely(), rarely());
+    let one = (0..6usize, big.clone(), seconds, big, rarely(), rarely());
     prop::collection::vec(one, 1..4)
 }
 
@@ -56,6 +56,10 @@ fn document(at: usize, one: Limit) -> Value {
     if name == "quota" {
         row["time_zone"] = json!("UTC");
         row["numbers"]["period_us"] = json!(3_600_000_000_u64);
+    }
+    if name == "sliding_slots" {
+        row["slots"] = json!(2 + burst % 59);
+        row["conservative"] = json!(burst % 3 == 0);
     }
     if is_shadow {
         row["on_exceed"] = json!("shadow");

@@ -85,7 +85,9 @@ def limit_rows(limit: Limit) -> list[Json]:
         "per": list(limit.per),
         "missing": limit.missing,
         "counts": limit.counts,
-        "algorithm": "quota" if is_quota else algorithm.value,
+        "algorithm": _counting(limit, algorithm),
+        "slots": limit.slots or 1,
+        "conservative": limit.conservative,
         "time_zone": (limit.time_zone or UTC) if is_quota else None,
         "keyed_by_period": is_quota or algorithm.is_window or len(all_numbers) > 1,
         "on_store_failure": limit.on_store_failure,
@@ -95,6 +97,13 @@ def limit_rows(limit: Limit) -> list[Json]:
         "consistency": limit.consistency,
     }
     return [{**row, "numbers": _numbers(numbers)} for numbers in all_numbers]
+
+
+def _counting(limit: Limit, algorithm: Algorithm) -> str:
+    """The word of the engine."""
+    if limit.quota is not None:
+        return "quota"
+    return "sliding_slots" if limit.slots or limit.conservative else algorithm.value
 
 
 class _Rows:

@@ -22,6 +22,7 @@ from tidegate.policy.fields import (
     OptionalName,
     OptionalQuota,
     OptionalRates,
+    OptionalSlots,
     OptionalText,
     OptionalZone,
     Text,
@@ -155,6 +156,15 @@ class Limit(Part):
     preset: OptionalPreset = Field(default=None, description=_PRESET_HELP)
     algorithm: Algorithm = Field(
         default=Algorithm.TOKEN_BUCKET, description="How it counts; leaky_bucket is token_bucket."
+    )
+    slots: OptionalSlots = Field(
+        default=None,
+        description="Of a sliding_window: the parts that it is split into, 2 to 60; more err less.",
+    )
+    conservative: Flag = Field(
+        default=False,
+        description="Of a sliding_window: never above the rate in any period, since the oldest "
+        "part counts whole.",
     )
     counts: Name = Field(default="requests", description="Which cost of the request it takes.")
     consistency: Literal["exact", "local"] = Field(

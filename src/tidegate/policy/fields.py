@@ -25,7 +25,7 @@ from tidegate.errors import ConfigError
 from tidegate.policy.problems import Path, did_you_mean, quoted
 from tidegate.policy.quotas import parse_quota
 from tidegate.policy.rates import RateError, Rates, parse_count, parse_rates
-from tidegate.policy.units import MAX_COUNT, QUOTA_UNITS, UNIT_SECONDS
+from tidegate.policy.units import LEAST_SLOTS, MAX_COUNT, MOST_SLOTS, QUOTA_UNITS, UNIT_SECONDS
 from tidegate.policy.zones import zone_names
 
 if TYPE_CHECKING:
@@ -145,6 +145,14 @@ def count(value: object) -> int:
         raise mistake(error.message, error.hint) from None
 
 
+def slots(value: object) -> int:
+    """Into how many parts a sliding window is split."""
+    number = count(value)
+    if not LEAST_SLOTS <= number <= MOST_SLOTS:
+        raise mistake(f"{number} slots", f"allowed: {LEAST_SLOTS} to {MOST_SLOTS}; more err less")
+    return number
+
+
 def flag(value: object) -> bool:
     """True or false."""
     if isinstance(value, bool):
@@ -227,6 +235,12 @@ _COUNT_SCHEMA = {
     "maximum": MAX_COUNT,
     "pattern": r"^\s*[0-9]+[kM]?\s*$",
 }
+_SLOTS_SCHEMA = {
+    "type": ["integer", "string"],
+    "minimum": LEAST_SLOTS,
+    "maximum": MOST_SLOTS,
+    "pattern": r"^\s*[0-9]+\s*$",
+}
 _FLAG_SCHEMA = {"type": ["boolean", "string"], "enum": [True, False, "true", "false"]}
 _ZONE_SCHEMA = {"type": "string", "minLength": 1, "examples": ["Europe/Berlin", "UTC"]}
 # Some readers of YAML make a date of it, so the type is said by what it is not.
@@ -246,6 +260,7 @@ OptionalRates = Annotated[Rates | None, PlainValidator(rates), WithJsonSchema(_R
 OptionalQuota = Annotated[Rates | None, PlainValidator(quota), WithJsonSchema(_QUOTA_SCHEMA)]
 OptionalZone = Annotated[str | None, PlainValidator(zone), WithJsonSchema(_ZONE_SCHEMA)]
 OptionalCount = Annotated[int | None, PlainValidator(count), WithJsonSchema(_COUNT_SCHEMA)]
+OptionalSlots = Annotated[int | None, PlainValidator(slots), WithJsonSchema(_SLOTS_SCHEMA)]
 OptionalInstant = Annotated[int | None, PlainValidator(instant_us), WithJsonSchema(_INSTANT_SCHEMA)]
 
 EmptyableList = BeforeValidator(_or_empty_list)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tidegate.policy.problems import Path, printable
 
 _FIELDS = {
-    "slots": "",
-    "conservative": "sliding_log never passes more than N in any period",
     "scope": "a limit counts in one store",
     "concurrency": "",
     "lease": "",

@@ -77,6 +77,7 @@ def check_limit(limit: Limit, path: Path) -> Iterator[Finding]:
     yield from check_sizes(limit, [limit], path)
     yield from _check_words(limit, path)
     yield from _check_quota(limit, path)
+    yield from _check_slots(limit, path)
     yield from _warn_of_costs(limit, path)
 
 
@@ -124,7 +125,7 @@ def _check_local(limit: Limit, path: Path) -> Iterator[Finding]:
     if limit.algorithm is Algorithm.SLIDING_LOG:
         message = "consistency: local does not go with sliding_log, whose entries a node lacks"
         yield Finding(here, message, "write exact, or choose sliding_window")
-    for word in ("count_denied", "request_override"):
+    for word in ("count_denied", "request_override", "slots", "conservative"):
         if getattr(limit, word):
             message = f"consistency: local does not go with {word}"
             yield Finding(here, message, "write exact")
@@ -133,6 +134,21 @@ def _check_local(limit: Limit, path: Path) -> Iterator[Finding]:
         message = f"consistency: local of fewer than {LEAST_LOCAL}: a hundredth is no request"
         hint = "write exact, which it will be in any case"
         yield Finding(here, message, hint, Severity.WARNING)
+
+
+def _check_slots(limit: Limit, path: Path) -> Iterator[Finding]:
+    """What belongs to a sliding window alone."""
+    words = [word for word in ("slots", "conservative") if getattr(limit, word)]
+    for word in words:
+        if limit.algorithm is not Algorithm.SLIDING_WINDOW or limit.quota is not None:
+            message = f"{word} belongs to sliding_window alone"
+            hint = "remove it, or write algorithm: sliding_window"
+            yield Finding((*path, word), message, hint, is_about_key=True)
+            return
+    if words == ["conservative"] and not limit.rates.is_blocked:
+        message = "conservative without slots: steady traffic gets about half of the rate"
+        hint = "add slots: 60, which leaves it about 59 of 60"
+        yield Finding((*path, "conservative"), message, hint, Severity.WARNING)
 
 
 def _check_when(limit: Limit, path: Path, check_regex: CheckRegex | None) -> Iterator[Finding]:

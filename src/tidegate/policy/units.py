@@ -11,6 +11,10 @@ MANY_LOG_ENTRIES = 10_000
 LOG_ENTRY_BYTES = 16
 """Time and cost of one admitted request in a sliding log."""
 
+LEAST_SLOTS = 2
+MOST_SLOTS = 60
+"""Parts of a sliding window: a counter of 60 takes 497 bytes in a store."""
+
 _NAMES = {
     1: ("s", "sec", "secs", "second", "seconds"),
     60: ("m", "min", "mins", "minute", "minutes"),

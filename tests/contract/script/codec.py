@@ -19,6 +19,7 @@ ALGORITHM_CODES = {
     "sliding_log": 3,
     "token_bucket": 4,
     "quota": 5,
+    "sliding_slots": 6,
 }
 ACTION_CODES = {"charge": 0, "peek": 1, "refund": 2}
 CHARGE_ANYWAY = 3
@@ -75,6 +76,8 @@ def pack_batch(requests: Sequence[Request]) -> tuple[list[str], bytes]:
 
 def _numbers(op: Op) -> tuple[int, int, int]:
     """N, period and burst; of a quota the begin of its period, and the lengths of two in one."""
+    if op.algorithm == "sliding_slots":
+        return op.n, op.period_us, 2 * op.slots + op.is_conservative
     if op.algorithm != "quota":
         return op.n, op.period_us, op.burst
     begin, end, following = op.periods

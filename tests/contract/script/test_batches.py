@@ -103,6 +103,7 @@ def test_garbage_in_the_right_form_never_stops_the_store(script: Script) -> None
         ("sliding_window", 18, 3),
         ("token_bucket", 20, 5),
         ("quota", 21, 3),
+        ("sliding_slots", 22, 3),
     ]:
         for junk in (not_a_number, endless, b"\xff" * 8, bytes(8)):
             script.client.set("bad", bytes([form]) + junk * fields)

@@ -52,6 +52,8 @@ limits = mapping(
         "preset": numbers["preset"],
         "quota": mostly("5/month", "0/year"),
         "time_zone": mostly("Europe/Berlin", "UTC"),
+        "slots": mostly("2", "60"),
+        "conservative": mostly("true", "false"),
     },
 )
 tidy_matchers = st.sampled_from(
@@ -116,6 +118,8 @@ def tidy(draw: st.DrawFn) -> object:
             zone = draw(st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kathmandu"]))
             limits.append({**limit, "quota": "7/month", "time_zone": zone})
             continue
+        if limit["algorithm"] == "sliding_window" and draw(st.booleans()):
+            limit |= {"slots": str(draw(st.integers(2, 60))), "conservative": "true"}
         limits.append({**limit, **amount(draw, limit)})
         if limits[-1]["rate"] in {"0/s", "unlimited"} and ";" in limit["rate"]:
             limits[-1]["rate"] = limit["rate"]

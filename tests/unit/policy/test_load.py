@@ -193,8 +193,6 @@ def test_places_stay_right_behind_an_item_that_cannot_be_read() -> None:
         ("consistency: {sharded: 4}", "consistency: sharded"),
         ("consistency: 'sampled: 10'", "consistency: sampled: 10"),
         ("consistency: auto", "consistency: auto"),
-        ("slots: 60", "slots"),
-        ("conservative: true", "conservative"),
         ("on_store_failure: local", "on_store_failure: local"),
         ("on_exceed: queue", "on_exceed: queue"),
         ("on_exceed: {queue: {max_wait: 2s}}", "on_exceed: queue"),

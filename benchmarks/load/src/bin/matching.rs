@@ -59,7 +59,7 @@ fn snapshot(limits: usize, tenants: usize) -> Value {
             let any = if at % 2 == 0 { json!({"exact": text}) } else { json!({"prefix": text}) };
             json!({"id": format!("l{at}"), "per": ["tenant"], "missing": "skip",
                    "when": [{"key": "route", "negate": false, "any": [any]}],
-                   "counts": "requests", "algorithm": "token_bucket", "time_zone": null, "keyed_by_period": false,
+                   "counts": "requests", "algorithm": "token_bucket", "time_zone": null, "slots": 1, "conservative": false, "keyed_by_period": false,
                    "numbers": numbers, "on_store_failure": "open", "on_exceed": "reject",
                    "count_denied": false, "request_override": false})
         })

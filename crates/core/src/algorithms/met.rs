@@ -2,6 +2,7 @@
 
 use super::calendar::Spent;
 use super::sliding_log::Log;
+use super::slots::Slots;
 use super::token_bucket::Bucket;
 use super::windows::{self, Windows};
 use super::{Algorithm, Numbers};
@@ -22,6 +23,8 @@ pub enum State {
     Log(Box<Log>),
     /// Quota.
     Spent(Spent),
+    /// Sliding window in slots.
+    Slots(Box<Slots>),
 }
 
 impl State {
@@ -32,6 +35,7 @@ impl State {
             Self::Bucket(bucket) => Some(bucket.last),
             Self::Log(log) => log.last(),
             Self::Spent(spent) => Some(spent.last),
+            Self::Slots(slots) => Some(slots.last),
         }
     }
 }
@@ -106,12 +110,17 @@ impl Met {
                 self.unwritten = State::Spent(spent);
                 self.state = State::Spent(rolled);
             }
+            State::Slots(slots) if !slots.is_split_as(&self.numbers) => self.state = self.fresh(),
+            State::Slots(slots) => {
+                self.exists = !slots.is_unused(&self.numbers, now);
+                self.state = State::Slots(slots);
+            }
             State::Absent => self.state = self.fresh(),
         }
         if !self.exists {
             // A counter that holds nothing is no counter: it has no clock and is not rewritten.
             (self.now, self.skew, self.is_dirty) = (clock, 0, false);
-            if matches!(self.state, State::Spent(_)) {
+            if matches!(self.state, State::Spent(_) | State::Slots(_)) {
                 self.state = self.fresh();
             }
         }
@@ -122,6 +131,9 @@ impl Met {
             Algorithm::TokenBucket => State::Bucket(Bucket::fresh(&self.numbers, self.now)),
             Algorithm::SlidingLog => State::Log(Box::default()),
             Algorithm::Quota => State::Spent(Spent::fresh(&self.numbers, self.now)),
+            Algorithm::SlidingSlots => {
+                State::Slots(Box::new(Slots::fresh(&self.numbers, self.now)))
+            }
             Algorithm::FixedWindow | Algorithm::SlidingWindow => {
                 State::Windows(Windows { prev: 0, cur: 0, last: self.now })
             }
@@ -136,6 +148,7 @@ impl Met {
             State::Bucket(bucket) => bucket.used(),
             State::Log(log) => log.used(self.numbers.period_us, self.now),
             State::Spent(spent) => spent.count,
+            State::Slots(slots) => slots.used(&self.numbers, self.now),
             State::Windows(state) if self.algorithm == Algorithm::SlidingWindow => {
                 windows::sliding_used(state, self.numbers.period_us, self.now)
             }
@@ -165,6 +178,7 @@ impl Met {
             State::Bucket(bucket) => bucket.charge(self.numbers.burst, cost),
             State::Log(log) => log.charge(period, now, cost),
             State::Spent(spent) => spent.count = add(spent.count, cost),
+            State::Slots(slots) => slots.charge(&self.numbers, now, cost),
         }
         self.exists = true;
         self.is_dirty = true;
@@ -193,6 +207,7 @@ impl Met {
             State::Absent => {}
             State::Windows(windows) => windows.cur = windows.cur.saturating_sub(cost),
             State::Spent(spent) => spent.count = spent.count.saturating_sub(cost),
+            State::Slots(slots) => slots.refund(&self.numbers, now, cost),
             State::Bucket(bucket) if cost > bucket.level => (bucket.level, bucket.rem) = (0, 0),
             State::Bucket(bucket) => bucket.level -= cost,
             State::Log(log) => {
@@ -244,6 +259,7 @@ impl Met {
             State::Bucket(bucket) => bucket.wait(self.numbers.burst, cost),
             State::Log(log) => log.wait(period, self.numbers.n, now, cost),
             State::Spent(spent) => spent.end.saturating_sub(now),
+            State::Slots(slots) => slots.wait(&self.numbers, now, cost),
             State::Windows(state) if self.algorithm == Algorithm::SlidingWindow => {
                 windows::sliding_wait(state, &self.numbers, now, cost)
             }
@@ -258,6 +274,7 @@ impl Met {
             State::Bucket(bucket) => bucket.reset(),
             State::Log(log) => log.reset(period, now),
             State::Spent(spent) => spent.end.saturating_sub(now),
+            State::Slots(slots) => slots.reset(&self.numbers, now),
             State::Windows(state) if self.algorithm == Algorithm::SlidingWindow => {
                 windows::sliding_reset(state, period, now)
             }
@@ -268,9 +285,10 @@ impl Met {
     /// What the store must keep, and whether it differs from what it gave.
     pub fn into_state(self) -> (State, bool) {
         if !self.is_dirty {
-            // A log changes only by charge, refund and rebase, so it goes back as it came.
+            // Logs and slots change only by charge, refund and rebase, so they go back as they came.
             return match self.state {
                 State::Log(log) if !log.is_empty() => (State::Log(log), false),
+                State::Slots(slots) => (State::Slots(slots), false),
                 _ => (self.unwritten, false),
             };
         }
@@ -293,5 +311,6 @@ fn rebase(state: &mut State, numbers: &Numbers, now: u64) {
         State::Bucket(bucket) => bucket.last = now,
         State::Log(log) => log.rebase(now),
         State::Spent(spent) => spent.rebase(numbers, now),
+        State::Slots(slots) => slots.last = now,
     }
 }

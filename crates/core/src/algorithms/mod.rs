@@ -6,6 +6,7 @@
 pub mod calendar;
 mod met;
 pub mod sliding_log;
+pub mod slots;
 pub mod token_bucket;
 pub mod windows;
 
@@ -28,6 +29,8 @@ pub enum Algorithm {
     SlidingLog = 3,
     /// A count for each period of a calendar.
     Quota = 4,
+    /// A sliding window split into slots.
+    SlidingSlots = 5,
 }
 
 impl Algorithm {
@@ -36,7 +39,7 @@ impl Algorithm {
         match self {
             Self::TokenBucket => "token_bucket",
             Self::FixedWindow => "fixed_window",
-            Self::SlidingWindow => "sliding_window",
+            Self::SlidingWindow | Self::SlidingSlots => "sliding_window",
             Self::SlidingLog => "sliding_log",
             Self::Quota => "quota",
         }
@@ -53,7 +56,7 @@ pub struct Numbers {
     /// period; as it is written, the nominal one of its unit.
     pub period_us: u64,
     /// Capacity of the bucket in requests, 1 to 2^53 - 1; equals `n` for the other algorithms.
-    /// Of a quota in force: what [`calendar::Around`] keeps there.
+    /// Of a quota in force: what [`calendar::Around`] keeps there; of slots their [`slots::Shape`].
     pub burst: u64,
 }
 

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::action::{Action, Verb, merge};
 use super::values::{self, KeyBuffer};
 use crate::algorithms::calendar::Around;
+use crate::algorithms::slots::Shape;
 use crate::algorithms::{Algorithm, Numbers};
 use crate::error::RequestError;
 use crate::snapshot::{Domain, KeyId, Missing, Rule};
@@ -103,6 +104,7 @@ impl PlannedOp<'_> {
             Algorithm::TokenBucket => true,
             Algorithm::FixedWindow | Algorithm::SlidingWindow => then / period == now / period,
             Algorithm::SlidingLog => now < then + period,
+            Algorithm::SlidingSlots => Shape::of(&self.numbers).is_same_slot(period, then, now),
         }
     }
 }
@@ -260,6 +262,9 @@ impl<'r> Plan<'r> {
         let policy = domain.numbers(rule, tenant, now);
         let rate = rate.filter(|_| rule.takes_request_rate);
         let numbers = match rate {
+            Some(rate) if rule.algorithm == Algorithm::SlidingSlots => {
+                Numbers { burst: rule.shape.packed(), ..rate.in_place_of(policy) }
+            }
             Some(rate) => rate.in_place_of(policy),
             None => policy?,
         };
@@ -325,6 +330,10 @@ const fn period_of_key(rule: &Rule, numbers: &Numbers) -> u64 {
     if matches!(rule.algorithm, Algorithm::Quota) {
         // The zone is no part of it: after a change of zone the period under way is finished first.
         return Around::of(numbers).unit.nominal_s();
+    }
+    if matches!(rule.algorithm, Algorithm::SlidingSlots) {
+        // Another split is another window, and so is one whose oldest slot counts otherwise.
+        return numbers.period_us / 1_000_000 << 7 | numbers.burst;
     }
     if rule.is_keyed_by_period { numbers.period_us / 1_000_000 } else { 0 }
 }

@@ -42,6 +42,8 @@ pub struct LimitDoc {
     pub algorithm: Algorithm,
     #[serde(deserialize_with = "present")]
     pub time_zone: Option<String>,
+    pub slots: u64,
+    pub conservative: bool,
     pub keyed_by_period: bool,
     #[serde(deserialize_with = "present")]
     pub numbers: Option<Numbers>,

@@ -15,6 +15,7 @@ use super::rules::{
     Rule, RuleSet, Tenant,
 };
 use crate::algorithms::calendar::{Calendar, Table, Unit};
+use crate::algorithms::slots::{MOST_SLOTS, Shape};
 use crate::algorithms::{Algorithm, Numbers};
 use crate::error::SnapshotError;
 use crate::matching::Index;
@@ -146,7 +147,8 @@ fn rule(
     keys: &mut Keys,
     identities: &mut Identities,
 ) -> Result<Rule, String> {
-    let counting = Counting { algorithm: doc.algorithm, calendar: calendar.as_deref() };
+    let shape = shape(&doc)?;
+    let counting = Counting { algorithm: doc.algorithm, calendar: calendar.as_deref(), shape };
     let numbers = checked(doc.numbers, &counting)?;
     if doc.algorithm == Algorithm::Quota && (doc.request_override || !doc.keyed_by_period) {
         return Err("a quota with request_override, or not keyed by its period".into());
@@ -157,11 +159,13 @@ fn rule(
         );
     }
     if doc.consistency != Consistency::Exact
-        && (matches!(doc.algorithm, Algorithm::SlidingLog | Algorithm::Quota)
-            || doc.count_denied
+        && (matches!(
+            doc.algorithm,
+            Algorithm::SlidingLog | Algorithm::Quota | Algorithm::SlidingSlots
+        ) || doc.count_denied
             || doc.request_override)
     {
-        return Err("consistency: local goes with no sliding_log, quota, count_denied or \
+        return Err("consistency: local goes with no sliding_log, quota, slots, count_denied or \
                     request_override"
             .into());
     }
@@ -183,6 +187,7 @@ fn rule(
         counts: Box::from(doc.counts.as_bytes()),
         algorithm: doc.algorithm,
         calendar,
+        shape,
         is_keyed_by_period: doc.keyed_by_period,
         numbers,
         on_store_failure: match doc.on_store_failure {
@@ -242,11 +247,16 @@ fn dated_override(doc: &OverrideDoc, rules: &[Rule]) -> Result<Override, String>
 struct Counting<'r> {
     algorithm: Algorithm,
     calendar: Option<&'r Calendar>,
+    shape: Shape,
 }
 
 impl Rule {
     fn counting(&self) -> Counting<'_> {
-        Counting { algorithm: self.algorithm, calendar: self.calendar.as_deref() }
+        Counting {
+            algorithm: self.algorithm,
+            calendar: self.calendar.as_deref(),
+            shape: self.shape,
+        }
     }
 }
 
@@ -286,5 +296,23 @@ fn checked(numbers: Option<Numbers>, counting: &Counting<'_>) -> Result<Option<N
     if algorithm == Algorithm::SlidingLog && n > MOST_LOG_ENTRIES {
         return Err(format!("a sliding_log of {n}: at most {MOST_LOG_ENTRIES}"));
     }
+    if algorithm == Algorithm::SlidingSlots {
+        return Ok(Some(Numbers { n, period_us, burst: counting.shape.packed() }));
+    }
     Ok(numbers)
+}
+
+/// Slots belong to one algorithm, whose counters are keyed by them; everything else is whole.
+fn shape(doc: &LimitDoc) -> Result<Shape, String> {
+    let shape = Shape { slots: doc.slots, is_conservative: doc.conservative };
+    let is_split = shape != Shape { slots: 1, is_conservative: false };
+    if is_split != (doc.algorithm == Algorithm::SlidingSlots)
+        || !(1..=MOST_SLOTS).contains(&doc.slots)
+    {
+        return Err(format!("{} slots of a {}", doc.slots, doc.algorithm.as_str()));
+    }
+    if is_split && !doc.keyed_by_period {
+        return Err("slots not keyed by their period".into());
+    }
+    Ok(shape)
 }

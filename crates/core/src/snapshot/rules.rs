@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::LimitUid;
 use crate::algorithms::calendar::{Calendar, Unit};
+use crate::algorithms::slots::Shape;
 use crate::algorithms::{Algorithm, Numbers};
 use crate::matching::{Action, Index};
 
@@ -134,6 +135,8 @@ pub struct Rule {
     pub algorithm: Algorithm,
     /// Where the periods of a quota begin; of no other limit.
     pub calendar: Option<Arc<Calendar>>,
+    /// How a sliding window is split; 1 whole one for every other limit.
+    pub shape: Shape,
     /// True if the period is part of the counter's key.
     pub is_keyed_by_period: bool,
     /// Requests per period; `None` is unlimited.

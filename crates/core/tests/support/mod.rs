@@ -9,7 +9,7 @@ use tidegate_core::{Identities, RuleSet};
 pub fn limit(id: &str, changes: Value) -> Value {
     let mut row = json!({
         "id": id, "when": [], "per": ["key"], "missing": "skip", "counts": "requests",
-        "algorithm": "token_bucket", "time_zone": null, "keyed_by_period": false,
+        "algorithm": "token_bucket", "time_zone": null, "slots": 1, "conservative": false, "keyed_by_period": false,
         "numbers": {"n": 10, "period_us": 10_000_000, "burst": 10},
         "on_store_failure": "open", "on_exceed": "reject", "count_denied": false,
         "request_override": false,

@@ -61,8 +61,8 @@ pub struct Record {
 pub enum Packed {
     /// Bucket or windows, or nothing.
     Whole(State),
-    /// The log stands at this place.
-    LogAt(u32),
+    /// It stands elsewhere, at this place.
+    At(u32),
 }
 
 impl Record {
@@ -87,7 +87,9 @@ impl Record {
             Form { algorithm: Algorithm::TokenBucket, n, period_us, .. } => {
                 State::Bucket(Bucket { level: first, rem: second, n, period_us, last })
             }
-            Form { algorithm: Algorithm::SlidingLog, .. } => return Packed::LogAt(first as u32),
+            Form { algorithm: Algorithm::SlidingLog | Algorithm::SlidingSlots, .. } => {
+                return Packed::At(first as u32);
+            }
             Form { algorithm: Algorithm::Quota, .. } => {
                 State::Spent(Spent { count: first, end: second, last })
             }
@@ -102,12 +104,12 @@ impl Record {
             State::Bucket(bucket) => packed([bucket.level, bucket.rem, bucket.last], form),
             State::Windows(windows) => packed([windows.prev, windows.cur, windows.last], form),
             State::Spent(spent) => packed([spent.count, spent.end, spent.last], form),
-            State::Absent | State::Log(_) => return,
+            State::Absent | State::Log(_) | State::Slots(_) => return,
         };
     }
 
-    /// Notes where the log of this counter stands.
-    pub fn pack_log(&mut self, form: FormId, at: u32) {
+    /// Notes where the large state of this counter stands.
+    pub fn pack_at(&mut self, form: FormId, at: u32) {
         self.words = packed([u64::from(at), 0, 0], form);
     }
 

@@ -5,9 +5,10 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
-use tidegate_core::Algorithm;
 use tidegate_core::algorithms::State;
 use tidegate_core::algorithms::sliding_log::Log;
+use tidegate_core::algorithms::slots::{Shape, Slots};
+use tidegate_core::{Algorithm, Numbers};
 
 use super::forms::{Form, Forms};
 use super::index::{Index, Place};
@@ -71,6 +72,14 @@ impl Shared {
     }
 }
 
+/// A state that does not fit into a record.
+#[derive(Debug)]
+enum Large {
+    Log(Box<Log>),
+    /// With how it is split.
+    Slots(Box<Slots>, Shape),
+}
+
 #[derive(Debug, Default)]
 pub struct Shard {
     index: Index,
@@ -78,8 +87,8 @@ pub struct Shard {
     forms: Forms,
     free: Vec<Place>,
     hand: usize,
-    logs: Vec<Option<Box<Log>>>,
-    free_logs: Vec<u32>,
+    large: Vec<Option<Large>>,
+    free_large: Vec<u32>,
     /// Counters held by each limit.
     by_limit: HashMap<u32, usize>,
 }
@@ -133,45 +142,53 @@ impl Shard {
         }
     }
 
-    /// The state of a record; a log is moved out until [`Shard::write`] brings it back.
+    /// The state of a record; a large one is moved out until [`Shard::write`] brings it back.
     #[inline]
     pub fn read(&mut self, place: Place) -> State {
         match self.record(place).unpack(self.form(place)) {
             Packed::Whole(state) => state,
-            Packed::LogAt(at) => self.logs[at as usize].take().map_or(State::Absent, State::Log),
+            Packed::At(at) => match self.large[at as usize].take() {
+                Some(Large::Log(log)) => State::Log(log),
+                Some(Large::Slots(slots, _)) => State::Slots(slots),
+                None => State::Absent,
+            },
         }
     }
 
     /// Puts a state into a record.
     #[inline]
-    pub fn write(&mut self, place: Place, algorithm: Algorithm, period_us: u64, state: State) {
+    pub fn write(&mut self, place: Place, algorithm: Algorithm, numbers: &Numbers, state: State) {
+        let period_us = numbers.period_us;
         let last = self.record(place).form();
         let limit = self.forms.get(last).limit;
         let (n, period_us) = match &state {
             State::Bucket(bucket) => (bucket.n, bucket.period_us),
             // It keeps its end itself, and the length of a month is no form.
             State::Spent(_) => (0, 1),
-            State::Absent | State::Windows(_) | State::Log(_) => (0, period_us),
+            State::Absent | State::Windows(_) | State::Log(_) | State::Slots(_) => (0, period_us),
         };
-        if let State::Log(log) = state {
-            let at = self.log_place(place);
-            self.logs[at as usize] = Some(log);
-            let id = self.forms.id(Form { limit, algorithm, n, period_us }, last);
-            self.record_mut(place).pack_log(id, at);
-        } else {
-            let id = self.forms.id(Form { limit, algorithm, n, period_us }, last);
-            self.record_mut(place).pack(id, &state);
-        }
+        let large = match state {
+            State::Log(log) => Large::Log(log),
+            State::Slots(slots) => Large::Slots(slots, Shape::of(numbers)),
+            state => {
+                let id = self.forms.id(Form { limit, algorithm, n, period_us }, last);
+                return self.record_mut(place).pack(id, &state);
+            }
+        };
+        let at = self.large_place(place);
+        self.large[at as usize] = Some(large);
+        let id = self.forms.id(Form { limit, algorithm, n, period_us }, last);
+        self.record_mut(place).pack_at(id, at);
     }
 
-    /// Where the log of a record stands, or a new place for it.
-    fn log_place(&mut self, place: Place) -> u32 {
-        if let Packed::LogAt(at) = self.record(place).unpack(self.form(place)) {
+    /// Where the large state of a record stands, or a new place for it.
+    fn large_place(&mut self, place: Place) -> u32 {
+        if let Packed::At(at) = self.record(place).unpack(self.form(place)) {
             return at;
         }
-        self.free_logs.pop().unwrap_or_else(|| {
-            self.logs.push(None);
-            self.logs.len() as u32 - 1
+        self.free_large.pop().unwrap_or_else(|| {
+            self.large.push(None);
+            self.large.len() as u32 - 1
         })
     }
 
@@ -230,9 +247,15 @@ impl Shard {
         let form = self.forms.get(record.form());
         match record.unpack(form) {
             Packed::Whole(_) => record.is_unused(form, now),
-            Packed::LogAt(at) => self.logs[at as usize]
-                .as_ref()
-                .is_some_and(|log| log.reset(form.period_us, now) == 0),
+            Packed::At(at) => match &self.large[at as usize] {
+                Some(Large::Log(log)) => log.reset(form.period_us, now) == 0,
+                Some(Large::Slots(slots, shape)) => {
+                    let period_us = form.period_us;
+                    let numbers = Numbers { n: 0, period_us, burst: shape.packed() };
+                    now >= slots.last && slots.is_unused(&numbers, now)
+                }
+                None => false,
+            },
         }
     }
 
@@ -273,9 +296,9 @@ impl Shard {
         };
         self.index.remove(hash_of(place), place, hash_of);
         let form = self.form(place);
-        if let Packed::LogAt(at) = self.record(place).unpack(form) {
-            self.logs[at as usize] = None;
-            self.free_logs.push(at);
+        if let Packed::At(at) = self.record(place).unpack(form) {
+            self.large[at as usize] = None;
+            self.free_large.push(at);
         }
         if self.record(place).key.bytes().is_some() {
             if let Some(held) = self.by_limit.get_mut(&form.limit) {

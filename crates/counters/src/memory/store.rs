@@ -253,8 +253,8 @@ impl MemoryStore {
             Spot::Reserved(place) => return shard.give_back(&self.shared, place),
             Spot::Nowhere => return,
         };
-        if is_dirty || matches!(state, State::Log(_)) {
-            shard.write(place, rule.algorithm, step.numbers.period_us, state);
+        if is_dirty || matches!(state, State::Log(_) | State::Slots(_)) {
+            shard.write(place, rule.algorithm, &step.numbers, state);
         }
     }
 }

@@ -245,6 +245,7 @@ impl Call {
                 Algorithm::SlidingLog => 3,
                 Algorithm::TokenBucket => 4,
                 Algorithm::Quota => 5,
+                Algorithm::SlidingSlots => 6,
             });
             let (period, burst) = match algorithm {
                 Algorithm::Quota => Around::of(numbers).packed(),
@@ -328,7 +329,7 @@ mod tests {
         let limit = |id: &str, n: u64, on_exceed: &str| {
             json!({
                 "id": id, "when": [], "per": ["k"], "missing": "skip", "counts": "requests",
-                "algorithm": "fixed_window", "time_zone": null, "keyed_by_period": true,
+                "algorithm": "fixed_window", "time_zone": null, "slots": 1, "conservative": false, "keyed_by_period": true,
                 "numbers": {"n": n, "period_us": 60_000_000, "burst": n},
                 "on_store_failure": "open", "on_exceed": on_exceed, "count_denied": false,
                 "request_override": false,

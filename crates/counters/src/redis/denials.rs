@@ -168,7 +168,7 @@ impl Known {
         let Numbers { n, period_us, burst } = self.numbers;
         match op.rule.algorithm {
             _ if more == 0 => Some(0),
-            Algorithm::FixedWindow if cost <= n => Some(0),
+            Algorithm::FixedWindow | Algorithm::Quota if cost <= n => Some(0),
             Algorithm::TokenBucket if cost <= burst => {
                 Some(mul_add_div_ceil(more, period_us, 0, n))
             }

@@ -77,6 +77,7 @@ fn append_counter(out: &mut Vec<u8>, algorithm: Algorithm, id: &[u8], values: &[
         Algorithm::SlidingLog => b'l',
         Algorithm::TokenBucket => b'b',
         Algorithm::Quota => b'q',
+        Algorithm::SlidingSlots => b'w',
     });
     super::resp::append_number(out, id.len() as u64);
     out.push(b':');

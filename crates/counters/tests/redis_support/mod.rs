@@ -165,7 +165,7 @@ impl Plain {
 pub fn limit(id: &str, algorithm: &str, n: u64, seconds: u64, per: &[&str]) -> Value {
     json!({
         "id": id, "when": [], "per": per, "missing": "skip", "counts": "requests",
-        "algorithm": algorithm, "time_zone": null, "keyed_by_period": algorithm != "token_bucket",
+        "algorithm": algorithm, "time_zone": null, "slots": 1, "conservative": false, "keyed_by_period": algorithm != "token_bucket",
         "numbers": {"n": n, "period_us": seconds * 1_000_000, "burst": n},
         "on_store_failure": "open", "on_exceed": "reject", "count_denied": false,
         "request_override": false,

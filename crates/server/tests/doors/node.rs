@@ -18,7 +18,7 @@ pub const TOKEN: &str = "s3cret";
 pub fn limit(id: &str, n: u64) -> Value {
     json!({
         "id": id, "when": [], "per": ["tenant"], "missing": "skip", "counts": "requests",
-        "algorithm": "fixed_window", "time_zone": null, "keyed_by_period": true,
+        "algorithm": "fixed_window", "time_zone": null, "slots": 1, "conservative": false, "keyed_by_period": true,
         "numbers": {"n": n, "period_us": 60 * SECOND_US, "burst": n},
         "on_store_failure": "open", "on_exceed": "reject", "count_denied": false,
         "request_override": false,

@@ -49,7 +49,7 @@ async fn most_requests_that_the_field_holds_are_counted_to_the_last() {
 #[tokio::test]
 async fn most_requests_fit_a_bucket_whose_burst_grows_along() {
     let bucket = json!({
-        "algorithm": "token_bucket", "time_zone": null, "keyed_by_period": false, "numbers": numbers(10, 60, 20),
+        "algorithm": "token_bucket", "time_zone": null, "slots": 1, "conservative": false, "keyed_by_period": false, "numbers": numbers(10, 60, 20),
     });
     let running = free(bucket);
     let client = Client::connect(running.grpc()).await;

@@ -140,7 +140,7 @@ async fn mistakes_are_named() {
 async fn a_rate_that_the_request_brings_holds_where_the_policy_lets_it() {
     let free = |id, changes| with(with(limit(id, 10), json!({"request_override": true})), changes);
     let bucket = json!({
-        "per": ["user"], "algorithm": "token_bucket", "time_zone": null, "keyed_by_period": false,
+        "per": ["user"], "algorithm": "token_bucket", "time_zone": null, "slots": 1, "conservative": false, "keyed_by_period": false,
         "numbers": {"n": 10, "period_us": 60_000_000, "burst": 20},
     });
     let running = start(&[

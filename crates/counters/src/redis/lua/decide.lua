@@ -5,9 +5,11 @@ KEYS     each counter key of the batch, once. In a Cluster all lie in one slot: 
 ARGV[1]  the batch, packed little-endian ('B' u8, 'H' u16, 'd' IEEE double that holds a whole number):
            'H'      how many rules; 32768 more: tell the states, as below
            '<Bddd'  for each rule: algorithm (1 fixed_window, 2 sliding_window, 3 sliding_log,
-                    4 token_bucket, 5 quota), n (>= 1), period in microseconds, burst (windows:
-                    not read). A quota has in place of these two where the period begins that the
-                    caller is in, and the seconds that this one (times 2^26) and the next one last.
+                    4 token_bucket, 5 quota, 6 sliding_window in slots), n (>= 1), period in
+                    microseconds, burst (windows: not read). A quota has in place of these two where
+                    the period begins that the caller is in, and the seconds that this one (times
+                    2^26) and the next one last. Slots have their number, times 2, and 1 more where
+                    the oldest counts whole, in place of the burst.
            '<HHBd'  for each operation, to the end: key and rule (indices from 1), flags, cost (>= 1).
                     Flags: bits 0 and 1 the action (0 charge, 1 peek, 2 refund, 3 charge whoever
                     denies, not on a log), 4 shadow, 8 the last operation of its request.
@@ -28,12 +30,14 @@ State    string 'B' 17 fixed_window   + last, count
                     18 sliding_window + last, current, previous
                     20 token_bucket   + last, level, rem, n, period
                     21 quota          + last, count, where the period ends
+                    22 slots          + last, count of the slot of `last`, and of those before it,
+                                        one period's and one, newest first
          list       19 sliding_log    [0] 'B' + base, total, last; then (time, total up to and with
                     this entry) in time order. Totals count on from `base`, modulo 2^53.
          A state of which nothing is left reads as a missing key. Each key lives to its reset + 1 s;
          one that lost its expiry gets it back from the first call that meets it.
 Form     The common path is one loop without functions: a script makes its closures anew in each call.
-         Logs, quotas and products beyond 2^53 are not common and have theirs.
+         Logs, quotas, slots and products beyond 2^53 are not common and have theirs.
 Test     The first line becomes `local now = tonumber(ARGV[2])`, STRETCH becomes 1000. Nothing else.
 ]]
 local STRETCH = 1
@@ -113,11 +117,13 @@ end
 local rules = unpack('<H', batch)
 local is_telling = rules >= 32768
 if is_telling then rules = rules - 32768 end
-local step_log, write_log, step_quota
-local has_log, has_quota = false, false
+local step_log, write_log, step_quota, step_slots
+local has_log, has_quota, has_slots = false, false, false
 for i = 1, rules do
   local code = string.byte(batch, 25 * i - 22)
-  has_log, has_quota = has_log or code == 3, has_quota or code == 5
+  if code == 3 then has_log = true elseif code > 4 then
+    if code == 5 then has_quota = true else has_slots = true end
+  end
 end
 if has_log then
   local NOT_OURS = {}
@@ -359,6 +365,120 @@ if has_quota then
   end
 end
 
+if has_slots then
+  -- Where a slot of the window that begins at `base` begins.
+  local function begin_of(base, slot, slots)
+    return base + floor((slot * period + slots - 1) / slots)
+  end
+
+  -- The wait, from slot to slot: the oldest of each one's window is the next younger one. `sums` has
+  -- the sum of the newest counts.
+  local function slots_wait(counts, sums, slots, is_whole, cost, base, slot, at)
+    local room = n - cost
+    for step = 0, slots do
+      local age = slots - step
+      local left, oldest = room - sums[age], counts[age + 1]
+      if left >= 0 then
+        local first = begin_of(base, slot + step, slots)
+        if oldest <= left then return first - at end
+        if not is_whole then
+          local last = begin_of(base, slot + step + 1, slots)
+          local overlap = mul_div(left, last - first, oldest)
+          if overlap > 0 then return last - overlap - at end
+        end
+      end
+    end
+    return begin_of(base, slot + slots + 1, slots) - at
+  end
+
+  step_slots = function(k, action, cost, is_doing, is_taking, is_denied)
+    local state = states[k]
+    if state == nil then
+      state = attempt('GET', KEYS[k])
+      states[k] = state
+    end
+    local is_whole = burst % 2 == 1
+    local slots = (burst - burst % 2) / 2
+    local format = '<Bd' .. string.rep('d', slots + 1)
+    local at, skew, is_written, held = now, 0, false, nil
+    if state then
+      if #state ~= 17 + 8 * slots then return state.err and 2 or 3, 0, 0, 0 end
+      held = {unpack(format, state)}
+      if held[1] ~= 22 or not (held[2] >= 0 and held[2] <= MAX) then return 3, 0, 0, 0 end
+      local last = held[2]
+      if last - now > FREEZE then is_written = true elseif last > now then at, skew = last, last - now end
+    end
+    local base = at - at % period
+    local slot = floor((at - base) * slots / period)
+    -- The counts as seen from this slot.
+    local counts, has_any = {}, false
+    local moved = slots + 1
+    if held then
+      local last = is_written and at or held[2]
+      local before = last % period
+      moved = (base - last + before) / period * slots + slot - floor(before * slots / period)
+    end
+    for age = 0, slots do
+      local units = age >= moved and held[3 + age - moved] or 0
+      if not (units >= 0 and units < WRAP) then return 3, 0, 0, 0 end
+      counts[age + 1], has_any = units, has_any or units > 0
+    end
+    if not has_any then
+      at, skew, is_written = now, 0, false
+      base = at - at % period
+      slot = floor((at - base) * slots / period)
+    end
+    local sums, sum = {[0] = 0}, 0
+    for age = 1, slots do
+      sum = sum + counts[age]
+      sums[age] = sum
+    end
+    local taken = sum + counts[slots + 1]
+    if not is_whole and counts[slots + 1] > 0 then
+      local first, last = begin_of(base, slot, slots), begin_of(base, slot + 1, slots)
+      local weight, part = mul_div(counts[slots + 1], last - at, last - first)
+      if part > 0 then weight = weight + 1 end
+      taken = sum + weight
+    end
+    local status, is_changed = 1, false
+    if action ~= 2 and cost > n - taken then status = 0 end
+    local before = counts[1]
+    if (action == 3 and is_taking) or (action == 0 and status == 1 and is_doing) then
+      counts[1], is_changed = before + cost, true
+      if counts[1] > MAX then counts[1] = MAX end
+    elseif action == 2 and is_doing and has_any then
+      counts[1], is_changed = before > cost and before - cost or 0, true
+    end
+    local wait = 0
+    if is_changed then
+      local more = counts[1] - before
+      for age = 1, slots do sums[age] = sums[age] + more end
+      taken = taken + more
+    end
+    if status == 0 or (action == 3 and is_denied and cost > n - taken) then
+      wait = -1
+      if cost <= n then
+        wait = slots_wait(counts, sums, slots, is_whole, cost, base, slot, at) + skew
+      end
+    end
+    local reset = skew
+    for age = 0, slots do
+      if counts[age + 1] > 0 then
+        reset = begin_of(base, slot - age + slots + 1, slots) - at + skew
+        break
+      end
+    end
+    local remaining = n - taken
+    if is_written or is_changed then
+      states[k] = pack(format, 22, at, spread(counts))
+      written[k] = reset
+    elseif state then
+      met[k] = reset
+    end
+    return status, remaining > 0 and remaining or 0, wait, reset
+  end
+end
+
 local position, size, count = 3 + 25 * rules, #batch, 0
 local out = {nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil}
 
@@ -380,8 +500,9 @@ while position <= size do
     local status, remaining, wait, reset = 3, 0, 0, 0
     if algorithm == 3 then
       status, remaining, wait, reset = step_log(k, action % 3, cost, is_doing)
-    elseif algorithm == 5 then
-      status, remaining, wait, reset = step_quota(k, action, cost, is_doing, is_taking, is_denied)
+    elseif algorithm > 4 then
+      local step = algorithm == 5 and step_quota or step_slots
+      status, remaining, wait, reset = step(k, action, cost, is_doing, is_taking, is_denied)
     else
       local state = states[k]
       if state == nil then
