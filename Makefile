@@ -1,6 +1,6 @@
 # One verb for each need, the same here and in CI. Each does the set-up that it needs.
 .DEFAULT_GOAL := help
-.PHONY: help run setup test lint check bench format clean
+.PHONY: help run setup test lint check bench chaos format clean
 SHELL := /bin/sh
 
 VENV := .venv
@@ -71,6 +71,10 @@ format: $(STAMPS)/venv ## Put every file into its form
 
 bench: $(STAMPS)/venv ## Measure beside the peers; one scenario with ONLY=name
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
+
+chaos: $(STAMPS)/native ## Break store, network and nodes under load, and count what it costs
+	@tools/servers.sh
+	$(BIN)/python -m tests.chaos $(if $(ONLY),--only $(ONLY))
 
 clean: ## Forget everything that was built
 	rm -rf $(VENV) $(STAMPS) build target

@@ -1,7 +1,8 @@
-"""Writes what the documentation takes from the code; with --figures, README's table.
+"""Writes what the documentation takes from the code; with --figures, what was measured.
 
 `gen.py` writes docs/cli.md and docs/settings.md, `gen.py --check` fails if they differ from that.
-The figures are those of the last `make bench`, so they are written when asked for, and not checked.
+The figures are those of the last `make bench` (README) and `make chaos` (docs/chaos.md), so they
+are written when asked for, and not checked.
 """
 
 import argparse
@@ -19,8 +20,9 @@ ROOT = Path(__file__).parents[1]
 CLI = ROOT / "docs" / "cli.md"
 SETTINGS = ROOT / "docs" / "settings.md"
 README = ROOT / "README.md"
+CHAOS = ROOT / "docs" / "chaos.md"
 RESULTS = ROOT / "benchmarks" / "results"
-FIGURES = ("<!-- figures:", "<!-- end of figures -->")
+FAULTS = ROOT / "tests" / "chaos" / "results.json"
 SCENARIOS = {
     "rls-memory": "Envoy's question over gRPC, counters in memory, 10,000 keys, one core",
     "rls-redis": "the same with Redis, exact",
@@ -107,10 +109,11 @@ def main() -> int:
     """Writes or checks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a file differs")
-    parser.add_argument("--figures", action="store_true", help="write README's table of figures")
+    parser.add_argument("--figures", action="store_true", help="write what was measured")
     asked = parser.parse_args()
     if asked.figures:
-        README.write_text(with_figures(README.read_text()))
+        README.write_text(with_table(README.read_text(), "figures", _figures()))
+        CHAOS.write_text(with_table(CHAOS.read_text(), "faults", _faults()))
         return 0
     made = {CLI: cli_page(), SETTINGS: settings_page()}
     if not asked.check:
@@ -138,13 +141,14 @@ def settings_page() -> str:
     return "\n".join([_ABOUT_SETTINGS + "\n".join(lines), "", *map(_setting, ROWS)])
 
 
-def with_figures(readme: str) -> str:
-    """README with the table of the results that lie in benchmarks/results."""
-    before, _, rest = readme.partition(FIGURES[0])
+def with_table(page: str, name: str, rows: Iterator[str]) -> str:
+    """A page with the table between the comments of that name written anew."""
+    first, last = f"<!-- {name}:", f"<!-- end of {name} -->"
+    before, _, rest = page.partition(first)
     comment, _, rest = rest.partition("\n")
-    _, _, after = rest.partition(FIGURES[1])
-    table = "\n".join(_figures())
-    return f"{before}{FIGURES[0]}{comment}\n{table}\n{FIGURES[1]}{after}"
+    _, _, after = rest.partition(last)
+    table = "\n".join(rows)
+    return f"{before}{first}{comment}\n{table}\n{last}{after}"
 
 
 def _command(name: str, module: str, summary: str) -> str:
@@ -236,6 +240,20 @@ def _figures() -> Iterator[str]:
             yield f"{first}{_cell(bar['what'])} | {bar['op']} {bar['bar']:g} | {found} |"
     if machines:
         yield f"\nMachine: {'; '.join(sorted(machines))}."
+
+
+def _faults() -> Iterator[str]:
+    found = json.loads(FAULTS.read_text())
+    counts = ("asked", "degraded", "over", "over_in_all", "under", "twice", "lost", "errors")
+    yield "| fault | asked | degraded | over | in all | under | twice | lost | errors | slowest |\
+ normal | promised besides | held |"
+    yield f"|---|{'---|' * (len(counts) + 4)}"
+    for row in found["rows"]:
+        cells = [f"`{row['scenario']}`: {_cell(row['what'])}", *(f"{row[it]:,}" for it in counts)]
+        normal = "never" if row["normal_s"] is None else f"{row['normal_s']:.2f}"
+        cells += [f"{row['slowest_ms']:.0f}", normal, row["promise"]]
+        yield f"| {' | '.join(cells)} | {'yes' if row['held'] else '**no**'} |"
+    yield f"\nOn {found['date']}. Machine: {found['machine']}."
 
 
 def _found(value: float | None, op: str, bar: float) -> str:

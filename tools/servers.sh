@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs the proxies that tests of the doors run, nginx and HAProxy with Lua, and a Redis that
-# speaks TLS, which the wheel's server does not. Where it may not, it says what is missing, and those
-# tests are skipped.
+# Installs the proxies that tests of the doors run, nginx and HAProxy with Lua, a Redis that speaks
+# TLS, which the wheel's server does not, and faketime, which sets a store's clock. Where it may not,
+# it says what is missing, and those tests are skipped.
 set -u
 missing=''
-for server in nginx haproxy redis-server; do
+for server in nginx haproxy redis-server faketime; do
     PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v "$server" >/dev/null || missing="$missing $server"
 done
 [ -n "$missing" ] || exit 0

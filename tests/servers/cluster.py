@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import redis
 from redis.crc import key_slot
 
+from tests.servers.network import Link, Network
 from tests.servers.process import wait_for
 from tests.servers.valkey import StoreServer, free_port
 
@@ -29,6 +31,10 @@ class ClusterServers:
         options: More lines of each server's configuration.
         prefix: A command put in front of each server.
         is_tls: Each has a port for TLS beside its plain one; the nodes speak it to each other.
+        network: What clients come through, if they do: the nodes announce its ports to them, and
+            speak to each other directly.
+        prefixes: Commands put in front of some, by their place among the servers.
+        place: Where their folders are made; where temporary files are, unless set.
     """
 
     binary: str
@@ -37,6 +43,11 @@ class ClusterServers:
     options: Mapping[str, str] = field(default_factory=dict)
     is_tls: bool = False
     prefix: tuple[str, ...] = ()
+    network: Network | None = None
+    prefixes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    place: Path | None = None
+    links: dict[int, Link] = field(default_factory=dict, init=False)
+    """The link to each server, by its port."""
     servers: list[StoreServer] = field(default_factory=list, init=False)
     _stack: ExitStack = field(default_factory=ExitStack, init=False)
 
@@ -47,7 +58,7 @@ class ClusterServers:
 
     def nodes(self, host: str = "127.0.0.1") -> str:
         """Two of them, as a URL names them."""
-        return ",".join(f"{host}:{server.peers_port}" for server in self.servers[:2])
+        return ",".join(f"{host}:{self.door_of(server)}" for server in self.servers[:2])
 
     def add_server(self) -> StoreServer:
         """Starts one more node, which nobody knows yet."""
@@ -66,11 +77,20 @@ class ClusterServers:
                 ),
                 **self.options,
             },
-            prefix=self.prefix,
+            prefix=self.prefixes.get(len(self.servers), self.prefix),
+            place=self.place,
         )
+        if self.network is not None:
+            link = self.links[server.port] = self.network.link(server.port)
+            server.options["cluster-announce-client-port"] = str(link.port)
         self._stack.enter_context(server)
         self.servers.append(server)
         return server
+
+    def door_of(self, server: StoreServer) -> int:
+        """The port that clients know a server by."""
+        link = self.links.get(server.port)
+        return server.peers_port if link is None else link.port
 
     def introduce(self, server: StoreServer) -> None:
         """Makes a node known to the others."""
@@ -81,7 +101,7 @@ class ClusterServers:
         """The server that serves a slot now."""
         for first, last, (_, port, *_), *_ in told(self._one_alive(), "CLUSTER", "SLOTS"):
             if first <= slot <= last:
-                return next(server for server in self.servers if server.port == port)
+                return next(it for it in self.servers if port in (it.port, self.door_of(it)))
         raise LookupError(slot)
 
     def follow(self, replica: StoreServer, master: StoreServer) -> None:

@@ -81,9 +81,10 @@ def wait_for(
     answer: Callable[[], Answer | None],
     what: str,
     deadline_s: float = START_DEADLINE_S,
+    pause_s: float = 0.01,
     alive: Callable[[], bool] = lambda: True,
 ) -> Answer:
-    """Asks again and again until there is an answer, and returns it.
+    """Asks again and again, every `pause_s`, until there is an answer, and returns it.
 
     Raises:
         TimeoutError: None came in time, or what should give it is no longer `alive`.
@@ -92,7 +93,7 @@ def wait_for(
     while not (found := answer()):
         if not alive() or time.monotonic() > deadline:
             raise TimeoutError(f"waited {deadline_s:g} s for {what}")
-        time.sleep(0.01)
+        time.sleep(pause_s)
     return found
 
 

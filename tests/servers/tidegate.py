@@ -49,6 +49,11 @@ class Tidegate:
         """The policy file."""
         return self.folder / "policy.yaml"
 
+    @property
+    def is_running(self) -> bool:
+        """False once it was stopped or has died."""
+        return self._process.is_running
+
     def write(self, policy: str) -> None:
         """Changes the policy as careful editors do: beside the file, then over it."""
         draft = self.file.with_suffix(".draft")

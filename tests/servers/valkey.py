@@ -76,6 +76,8 @@ class StoreServer:
     """Set: it runs as a sentinel with these lines, in a file that it rewrites."""
     host: str = "127.0.0.1"
     """The address of loopback where it listens."""
+    place: Path | None = None
+    """Where its folder is made; where temporary files are, unless set."""
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     _folder: Path | None = field(default=None, init=False)
 
@@ -83,7 +85,7 @@ class StoreServer:
     def folder(self) -> Path:
         """Where the socket and anything that the server writes lie; gone after the `with`."""
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="tidegate-store-"))
+            self._folder = Path(tempfile.mkdtemp(prefix="tidegate-store-", dir=self.place))
         return self._folder
 
     @property

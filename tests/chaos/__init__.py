@@ -1,0 +1,1 @@
+"""Faults on purpose, under load: what a fault costs, counted against what was promised."""
