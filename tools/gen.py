@@ -246,12 +246,13 @@ def _faults() -> Iterator[str]:
     found = json.loads(FAULTS.read_text())
     counts = ("asked", "degraded", "over", "over_in_all", "under", "twice", "lost", "errors")
     yield "| fault | asked | degraded | over | in all | under | twice | lost | errors | slowest |\
- normal | promised besides | held |"
-    yield f"|---|{'---|' * (len(counts) + 4)}"
+ free | normal | promised besides | held |"
+    yield f"|---|{'---|' * (len(counts) + 5)}"
     for row in found["rows"]:
         cells = [f"`{row['scenario']}`: {_cell(row['what'])}", *(f"{row[it]:,}" for it in counts)]
         normal = "never" if row["normal_s"] is None else f"{row['normal_s']:.2f}"
-        cells += [f"{row['slowest_ms']:.0f}", normal, row["promise"]]
+        times = (f"{row[it]:.0f}" for it in ("slowest_ms", "slowest_free_ms"))
+        cells += [*times, normal, row["promise"]]
         yield f"| {' | '.join(cells)} | {'yes' if row['held'] else '**no**'} |"
     yield f"\nOn {found['date']}. Machine: {found['machine']}."
 

@@ -15,12 +15,14 @@ MAY_HAVE_RUN = frozenset({"timeout", "lost", "protocol", "not_permitted", "other
 class Counter:
     """What the store holds of one limit at the end: `count`, by requests for these `keys`.
 
-    With `is_alone`, its requests meet no other counter: of one that failed is then known how.
+    With `is_alone`, its requests meet no other counter: of one that failed is then known how. With
+    `is_exact`, an answer says that its charge is there.
     """
 
     count: int
     keys: tuple[int, ...]
     is_alone: bool = True
+    is_exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +88,14 @@ def account(run: Run) -> Account:
         by_key[sample.key].append(sample)
     overs = [_over(run.keys[at], mine, run.clock_steps) for at, mine in by_key.items()]
     charges = [
-        (it.is_alone, *_charges(it.count, (one for at in it.keys for one in by_key[at])))
+        (it, *_charges(it.count, (one for at in it.keys for one in by_key[at])))
         for it in run.counters
     ]
     twice = sum(max(0, more - unknown) for _, more, unknown in charges)
     if run.failed is not None:
         may = sum(count for kind, count in run.failed.items() if kind in MAY_HAVE_RUN)
         may += sum(sample.attempts - 1 + bool(sample.error) for sample in run.samples)
-        twice = max(twice, sum(max(0, more) for alone, more, _ in charges if alone) - may)
+        twice = max(twice, sum(max(0, more) for it, more, _ in charges if it.is_alone) - may)
     return Account(
         asked=len(run.samples),
         degraded=sum(sample.degraded for sample in run.samples),
@@ -103,7 +105,7 @@ def account(run: Run) -> Account:
         if run.clock_steps
         else sum(_under(run.keys[at], mine) for at, mine in by_key.items()),
         twice=twice,
-        lost=sum(max(0, -more) for _, more, _ in charges),
+        lost=sum(max(0, -more) for it, more, _ in charges if it.is_exact),
         errors=sum(bool(sample.error) for sample in run.samples),
         slowest_ms=_slowest_ms(it for it in run.samples if run.keys[it.key].is_counted),
         slowest_free_ms=_slowest_ms(it for it in run.samples if not run.keys[it.key].is_counted),

@@ -19,7 +19,7 @@ import redis
 
 from tests.chaos.account import Counter as Held
 from tests.chaos.account import Run
-from tests.chaos.keys import DOMAIN, PAIR, POLICY, Key, Plan, Sample, fresh_keys
+from tests.chaos.keys import DOMAIN, LOCAL, PAIR, POLICY, Key, Plan, Sample, fresh_keys
 from tests.servers.cluster import SLOTS, ClusterServers, info, told
 from tests.servers.network import Link, Network
 from tests.servers.process import Process, wait_for
@@ -34,6 +34,8 @@ RATE = 240.0
 _DOWN_AFTER = {f"sentinel down-after-milliseconds {SERVICE}": "2000"}
 """As an operator has it: with less than a second, sentinels give up a master that has just become
 one, take another, and what the first counted in between is lost."""
+_PICTURE_S = 1.1
+"""A node's picture of a limit that it decides itself is never older."""
 _IN_MEMORY = Path("/dev/shm")
 """A Cluster stands still until its file is on the disk, at each move of a slot or change of master:
 on a disk that others use as well, that is most of what would be seen."""
@@ -171,6 +173,7 @@ class Arrangement:
             time.sleep(self.pace.after_s)
         finally:
             code = process.stop()
+        loaded.is_over_at = time.monotonic()
         assert code == 0, process.text()
         loaded.samples = [Sample(**json.loads(line)) for line in results.read_text().splitlines()]
 
@@ -230,6 +233,7 @@ class Loaded:
     arrangement: Arrangement
     keys: list[Key]
     samples: list[Sample] = field(default_factory=list)
+    is_over_at: float = 0.0
     clock_steps: int = 0
     is_metered: bool = True
     """False where a node takes its metrics with it."""
@@ -255,16 +259,18 @@ class Loaded:
     def run(self) -> Run:
         """What is known, once all is healed: asked of a node that is well."""
         nodes = self.arrangement.nodes
+        failed = failed_calls(nodes) - self._failed if self.is_metered else None
         counters: list[Held] = []
+        time.sleep(max(0.0, self.is_over_at + _PICTURE_S - time.monotonic()))
         pairs: dict[int, Key] = {}
         for at, key in enumerate(self.keys):
             if key.kind == PAIR:
                 pairs[at] = key
             if key.is_counted and not key.has_windows:
-                counters.append(Held(_held(nodes[0], key, key.kind), (at,), key.kind != PAIR))
+                held = _held(nodes[0], key, key.kind)
+                counters.append(Held(held, (at,), key.kind != PAIR, key.kind != LOCAL))
         all_of_them = _held(nodes[0], next(iter(pairs.values())), "all")
         counters.append(Held(all_of_them, tuple(pairs), is_alone=False))
-        failed = failed_calls(nodes) - self._failed if self.is_metered else None
         return Run(
             self.keys, self.samples, counters, failed, self._began, self._ended, self.clock_steps
         )

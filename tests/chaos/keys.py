@@ -10,7 +10,7 @@ DOMAIN = "chaos"
 WINDOW_S = 2
 ROOMY = 1_000_000
 EARLY, LATE, WINDOW = 12, 40, 12
-"""Each key is asked for 11 times a second."""
+"""Each key is asked for 10 times a second."""
 POLICY = f"""\
 version: 1
 domains:
@@ -29,6 +29,8 @@ domains:
          algorithm: fixed_window}}
       - {{id: all, when: {{kind: pair}}, per: [run], rate: {ROOMY} per 365 days,
          algorithm: fixed_window, on_store_failure: closed}}
+      - {{id: local, when: {{kind: local}}, per: [tenant], rate: {ROOMY} per 365 days,
+         algorithm: fixed_window, consistency: local}}
       - {{id: window, when: {{kind: window}}, per: [tenant], rate: {WINDOW} per {WINDOW_S} s,
          algorithm: fixed_window}}
 """
@@ -36,10 +38,13 @@ FREE = "free"
 """Meets no limit: such a request needs no store, and shows what the machine takes for itself."""
 PAIR = "pair"
 """Meets a limit of its own, and one of all of its kind in the run, whose counter lies elsewhere."""
+LOCAL = "local"
+"""Is decided at the nodes, which tell the store 20 times a second, each charge once or never."""
 LIMITS = {
     "roomy": ROOMY,
     "closed": ROOMY,
     PAIR: ROOMY,
+    LOCAL: ROOMY,
     "early": EARLY,
     "late": LATE,
     "window": WINDOW,
