@@ -21,6 +21,7 @@ CLI = ROOT / "docs" / "cli.md"
 SETTINGS = ROOT / "docs" / "settings.md"
 README = ROOT / "README.md"
 CHAOS = ROOT / "docs" / "chaos.md"
+CONSISTENCY = ROOT / "docs" / "consistency.md"
 RESULTS = ROOT / "benchmarks" / "results"
 FAULTS = ROOT / "tests" / "chaos" / "results.json"
 SCENARIOS = {
@@ -114,6 +115,7 @@ def main() -> int:
     if asked.figures:
         README.write_text(with_table(README.read_text(), "figures", _figures()))
         CHAOS.write_text(with_table(CHAOS.read_text(), "faults", _faults()))
+        CONSISTENCY.write_text(with_table(CONSISTENCY.read_text(), "figures", _accuracy()))
         return 0
     made = {CLI: cli_page(), SETTINGS: settings_page()}
     if not asked.check:
@@ -255,6 +257,36 @@ def _faults() -> Iterator[str]:
         cells += [*times, normal, row["promise"]]
         yield f"| {' | '.join(cells)} | {'yes' if row['held'] else '**no**'} |"
     yield f"\nOn {found['date']}. Machine: {found['machine']}."
+
+
+def _accuracy() -> Iterator[str]:
+    """A line for each mode, algorithm and number of nodes; a column for each shape of traffic."""
+    path = RESULTS / "accuracy.json"
+    result = json.loads(path.read_text()) if path.exists() else {"systems": {}}
+    rows: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
+    for name, figures in result["systems"].items():
+        mode, algorithm, traffic, nodes = name.split(", ")
+        row = rows.setdefault((mode, algorithm, nodes.removesuffix(" nodes")), {})
+        row[traffic] = figures
+    shapes = list(dict.fromkeys(shape for row in rows.values() for shape in row))
+    yield f"| mode | algorithm | nodes | {' | '.join(shapes)} | bound | held |"
+    yield "|---" * (5 + len(shapes)) + "|"
+    for about, row in rows.items():
+        bounds = [_pair(found, "_bound_percent") for found in row.values()]
+        is_held = all(
+            found[f"{what}_percent"] <= found[f"{what}_bound_percent"]
+            for found in row.values()
+            for what in ("over", "under")
+        )
+        cells = [_pair(row[shape], "_percent") if shape in row else "" for shape in shapes]
+        held = "yes" if is_held else "no"
+        yield f"| {' | '.join([*about, *cells, bounds[0], held])} |"
+    if rows:
+        yield f"\n{'; '.join(result['notes'][:2])}."
+
+
+def _pair(figures: dict[str, float], ending: str) -> str:
+    return " / ".join(f"{figures[what + ending]:.3g}" for what in ("over", "under"))
 
 
 def _found(value: float | None, op: str, bar: float) -> str:

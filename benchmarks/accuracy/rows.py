@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from benchmarks.accuracy.judge import Verdict, judge
+from benchmarks.accuracy.judge import Verdict
 from benchmarks.accuracy.policy import Mode
-from benchmarks.accuracy.rule import Exchange, Rule
+from benchmarks.accuracy.rule import Rule
 from benchmarks.harness import Bar, Figures
 
 SIMULATED = "simulated"
@@ -23,11 +23,6 @@ class Row:
     nodes: int
     is_simulated: bool
     verdict: Verdict
-
-    @classmethod
-    def of(cls, mode: Mode, rule: Rule, traffic: str, nodes: int, seen: list[Exchange]) -> "Row":
-        """Judges what real nodes did."""
-        return cls(mode, rule, traffic, nodes, is_simulated=False, verdict=judge(rule, seen))
 
     @property
     def place(self) -> str:
