@@ -95,7 +95,7 @@ class Session:
         # `exec` takes no assignments before a command; `env` does.
         started = ("bash", "-c", f"cd '{self.folder}' && exec env {command}")
         self._servers[port] = server
-        server.start(("env", *_environment(), *started), lambda: _listens(port))
+        server.start(("env", *environment(), *started), lambda: _listens(port))
 
     def _ask(self, block: Block, command: str, answer: str) -> None:
         said = [""]
@@ -119,7 +119,7 @@ class Session:
 
     def _shell(self, script: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["env", *_environment(), "bash", "-euo", "pipefail", "-c", script],
+            ["env", *environment(), "bash", "-euo", "pipefail", "-c", script],
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -145,14 +145,18 @@ def _is_server(line: str) -> bool:
     return line == "make run" or _SERVER.match(line) is not None
 
 
-def _environment() -> list[str]:
-    """The commands of this Python and of the tests come first, and no setting leaks in."""
-    path = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-    if shutil.which("curl") is None:
-        path.insert(0, str(Path(__file__).parent / "stand_ins"))
+def search_path() -> str:
+    """The commands of this Python come first; what the machine lacks has a stand-in."""
+    stand_ins = Path(__file__).parent / "stand_ins"
+    path = (str(Path(sys.executable).parent), os.environ.get("PATH", ""), str(stand_ins))
+    return os.pathsep.join(path)
+
+
+def environment() -> list[str]:
+    """For `env`: where commands are found, and that no setting leaks in."""
     ours = [name for name in os.environ if name.startswith("TIDEGATE_")]
     unset = [part for name in ours for part in ("-u", name)]
-    return [*unset, f"PATH={os.pathsep.join(path)}", "NO_COLOR=1", "PYTHONIOENCODING=utf-8"]
+    return [*unset, f"PATH={search_path()}", "NO_COLOR=1", "PYTHONIOENCODING=utf-8"]
 
 
 def _listens(port: int) -> bool:

@@ -17,7 +17,10 @@ from tidegate.compiler import compile_policy
 
 SHELL = ("sh", "console")
 PYTHON = ("python", "pycon")
-ELSEWHERE = {"docs/envoy.md": "its commands and files run in tests/e2e, with a real Envoy"}
+ELSEWHERE = {
+    "docs/envoy.md": "its commands and files run in tests/e2e, with a real Envoy",
+    "docs/several-nodes.md": "its commands run in test_several_nodes.py, with an Envoy",
+}
 """Pages whose snippets another test runs."""
 
 PAGES = [name for name in page_names() if name not in ELSEWHERE]
