@@ -32,6 +32,7 @@ SCENARIOS = {
     "hot-key": "one key that is the whole load, with Redis, exact",
     "coalescing": "calls to the store shared by requests, against one for each, with Redis, exact",
     "cluster": "a Cluster of 3 masters, against one Redis and a call for each request, exact",
+    "accuracy": "percent of N over and under, in any traffic",
     "http-check": "`/v1/check` over HTTP, keep-alive, one core",
     "observability": "all metrics and the kept denials on, against all off",
     "idle-connections": "10,000 silent connections beside 100 busy ones",
