@@ -147,7 +147,10 @@ impl Call {
         };
         let mut is_look = true;
         for (start_us, units) in taken.filter(|(_, units)| *units > 0) {
-            let burst = if algorithm == Algorithm::TokenBucket { numbers.burst } else { start_us };
+            let burst = match algorithm {
+                Algorithm::FixedWindow | Algorithm::SlidingWindow => start_us,
+                _ => numbers.burst,
+            };
             pack(Numbers { burst, ..numbers }, CHARGE_ANYWAY, units);
             is_look = false;
         }

@@ -64,7 +64,9 @@ impl Counter {
             share.clamp(1, whole.max(1))
         };
         let Numbers { n, period_us, burst } = self.numbers;
-        Numbers { n: of(n), period_us, burst: of(burst) }
+        // Of the others it says how their period is made up.
+        let is_bucket = self.algorithm == Algorithm::TokenBucket;
+        Numbers { n: of(n), period_us, burst: if is_bucket { of(burst) } else { burst } }
     }
 
     /// The state from which a node begins alone: its share of what was last seen.
@@ -81,8 +83,8 @@ impl Counter {
             Algorithm::FixedWindow | Algorithm::SlidingWindow => {
                 State::Windows(Windows { prev: 0, cur: level, last: at_us })
             }
-            // An entry for each request is more than was seen.
-            Algorithm::SlidingLog => State::Absent,
+            // Where in the period it was taken is more than was seen.
+            Algorithm::SlidingLog | Algorithm::SlidingSlots | Algorithm::Quota => State::Absent,
         }
     }
 
@@ -113,8 +115,8 @@ impl Counter {
 
     /// Notes that so much was admitted and never sent; true if it was owed nothing before.
     pub(super) fn owe(&mut self, cost: u64, now_us: u64) -> bool {
-        if self.algorithm == Algorithm::SlidingLog {
-            // Its entries are times, and these have passed.
+        if matches!(self.algorithm, Algorithm::SlidingLog | Algorithm::SlidingSlots) {
+            // They keep when it was, and that has passed.
             return false;
         }
         let was_nothing = self.owed == State::Absent;
@@ -145,7 +147,8 @@ impl Counter {
                     (start, rolled.cur.min(most)),
                 ]
             }
-            State::Absent | State::Log(_) => [(0, 0); 2],
+            State::Spent(spent) if now_us < spent.end => [(0, 0), (0, spent.count.min(most))],
+            State::Absent | State::Spent(_) | State::Log(_) | State::Slots(_) => [(0, 0); 2],
         }
     }
 
