@@ -62,7 +62,7 @@ class Limiter:
     ) -> None:
         if on_store_failure not in {"open", "closed", "raise"}:
             known = "one of open, closed, raise"
-            later = f"local: not supported yet; use {known}"
+            later = f"local: for the nodes of a service; use {known}"
             raise ConfigError(
                 f'cannot use "{on_store_failure}"',
                 path="on_store_failure",

@@ -167,10 +167,11 @@ class Limit(Part):
         "part counts whole.",
     )
     counts: Name = Field(default="requests", description="Which cost of the request it takes.")
-    consistency: Literal["exact", "local"] = Field(
+    consistency: Literal["exact", "local", "auto"] = Field(
         default="exact",
         description="Where a limit on a shared store is decided: in the store (exact), or at each "
-        "node, which settles with the store 20 times a second (local: over by at most 1 %).",
+        "node, which settles with the store 20 times a second (local: over by at most 1 %), or "
+        "there for counters that run hot (auto).",
     )
     on_store_failure: Literal["open", "closed", "local"] = Field(
         default="open",

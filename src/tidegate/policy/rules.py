@@ -115,23 +115,24 @@ def _check_quota(limit: Limit, path: Path) -> Iterator[Finding]:
 
 def _check_local(limit: Limit, path: Path) -> Iterator[Finding]:
     """What a node cannot decide by itself within one per cent of the limit."""
-    if limit.consistency != "local":
+    word = limit.consistency
+    if word == "exact":
         return
     here = (*path, "consistency")
     if limit.quota is not None:
-        message = "consistency: local does not go with a quota, which adds up to the last request"
+        message = f"consistency: {word} does not go with a quota, which adds up to the last request"
         yield Finding(here, message, "write exact")
         return
     if limit.algorithm is Algorithm.SLIDING_LOG:
-        message = "consistency: local does not go with sliding_log, whose entries a node lacks"
+        message = f"consistency: {word} does not go with sliding_log, whose entries a node lacks"
         yield Finding(here, message, "write exact, or choose sliding_window")
-    for word in ("count_denied", "request_override", "slots", "conservative"):
-        if getattr(limit, word):
-            message = f"consistency: local does not go with {word}"
+    for other in ("count_denied", "request_override", "slots", "conservative"):
+        if getattr(limit, other):
+            message = f"consistency: {word} does not go with {other}"
             yield Finding(here, message, "write exact")
     sizes = [numbers.burst for numbers in resolve(limit.algorithm, [limit]) if numbers]
     if sizes and 0 < min(sizes) < LEAST_LOCAL:
-        message = f"consistency: local of fewer than {LEAST_LOCAL}: a hundredth is no request"
+        message = f"consistency: {word} of fewer than {LEAST_LOCAL}: a hundredth is no request"
         hint = "write exact, which it will be in any case"
         yield Finding(here, message, hint, Severity.WARNING)
 

@@ -165,9 +165,11 @@ fn rule(
         ) || doc.count_denied
             || doc.request_override)
     {
-        return Err("consistency: local goes with no sliding_log, quota, slots, count_denied or \
+        return Err(
+            "consistency: local and auto go with no sliding_log, quota, slots, count_denied or \
                     request_override"
-            .into());
+                .into(),
+        );
     }
     let when: Result<_, String> = doc.when.into_iter().map(|row| condition(row, keys)).collect();
     let per: Box<[KeyId]> = doc.per.iter().map(|key| keys.id(key)).collect();

@@ -109,6 +109,8 @@ pub enum Consistency {
     Exact,
     /// At the node, which tells the store what it admitted and hears of the others.
     Local,
+    /// In the store, and at the node for counters that run hot there.
+    Auto,
 }
 
 /// One rate of one limit.

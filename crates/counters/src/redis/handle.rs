@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use super::denials::Denials;
 use super::error::StoreError;
 use super::line::Line;
-use super::local::{self, Name, Standing};
+use super::local::{self, Heat, Name, Standing};
 use super::options::Address;
 use super::spread;
 use super::store::Shared;
@@ -34,6 +34,7 @@ pub(super) struct Inner {
     denials: Denials,
     /// The counters whose mirrors this worker settles.
     pub(super) mine: RefCell<Vec<Name>>,
+    pub(super) heat: RefCell<Heat>,
 }
 
 /// What is kept of a request while it waits for its answer.
@@ -137,8 +138,8 @@ impl RedisHandle {
                 Owner::Server(Wire::spawn(&shared, None))
             }
         };
-        let (denials, mine) = (Denials::default(), RefCell::default());
-        Self { inner: Rc::new(Inner { owner, shared, denials, mine }) }
+        let (denials, mine, heat) = (Denials::default(), RefCell::default(), RefCell::default());
+        Self { inner: Rc::new(Inner { owner, shared, denials, mine, heat }) }
     }
 
     /// With the tasks that keep what this node knows of counters and of other nodes.

@@ -97,11 +97,17 @@ fn place<'r>(
 ) -> Place {
     let most = table.most(op.numbers.capacity(op.rule.algorithm));
     let cost = op.action.cost();
-    let is_here = op.rule.consistency == Consistency::Local && most > 0;
-    if !is_here || matches!(op.action, Action::Refund(_)) {
+    let is_never_here = op.rule.consistency == Consistency::Exact || most == 0;
+    if is_never_here || matches!(op.action, Action::Refund(_)) {
         return Place::Store;
     }
-    let verdict = table.with(counter(inner, plan, op), op.numbers, |entry| {
+    let counter = counter(inner, plan, op);
+    let is_local =
+        op.rule.consistency == Consistency::Local || inner.heat.borrow_mut().touch(counter.0);
+    if !is_local && table.is_empty() {
+        return Place::Store;
+    }
+    let verdict = table.with(counter, op.numbers, |entry| {
         entry.is_touched = true;
         let verdict = entry.mirror.ask(cost, most, now_us);
         match (verdict, op.action) {
@@ -117,7 +123,7 @@ fn place<'r>(
             (Verdict::Ask, _) => Place::Store,
         }
     });
-    verdict.unwrap_or(Place::Unsettled)
+    verdict.unwrap_or(if is_local { Place::Unsettled } else { Place::Store })
 }
 
 fn counter<'p, 'r>(
@@ -218,6 +224,7 @@ fn unsettled(inner: &Rc<Inner>, plan: &Plan<'_>, places: &Places) -> Vec<Name> {
             mirror: Mirror::new(op.rule.algorithm, op.numbers),
             is_settling: false,
             is_touched: true,
+            is_auto: op.rule.consistency == Consistency::Auto,
             idle: 0,
         };
         if let Some(is_new) = inner.shared.local.insert(entry) {

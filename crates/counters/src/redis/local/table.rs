@@ -35,7 +35,9 @@ pub(super) struct Entry {
     pub(super) is_settling: bool,
     /// True if somebody asked since the last settling.
     pub(super) is_touched: bool,
-    /// Settlings since anybody asked.
+    /// True if it is mirrored because it ran hot.
+    pub(super) is_auto: bool,
+    /// Rounds since anybody asked for it, or since it ran hot.
     pub(super) idle: u32,
 }
 
@@ -79,6 +81,11 @@ impl Table {
             0 => 0,
             nodes => capacity / SHARE / nodes,
         }
+    }
+
+    /// True if no counter is mirrored.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
     }
 
     pub(super) fn shard(&self, hash: u64) -> MutexGuard<'_, HashTable<Entry>> {
