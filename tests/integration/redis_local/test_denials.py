@@ -1,4 +1,4 @@
-"""A client far over its limit: answered by the node, until its wait is over or something changes."""
+"""A client far over its limit: answered by the node until its wait ends or something changes."""
 
 import time
 from contextlib import ExitStack
