@@ -66,7 +66,7 @@ impl Denials {
         let mut outcomes = Outcomes::new();
         let mut is_denied = false;
         for op in plan.asked() {
-            if matches!(op.action, Action::Refund(_)) || op.is_charged_anyway() {
+            if matches!(op.action, Action::Refund(_)) || op.rule.counts_denied {
                 return None;
             }
             let key = plan.key(op);
