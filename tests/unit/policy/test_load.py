@@ -189,11 +189,9 @@ def test_places_stay_right_behind_an_item_that_cannot_be_read() -> None:
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        ("consistency: local", "consistency: local"),
         ("consistency: {sharded: 4}", "consistency: sharded"),
         ("consistency: 'sampled: 10'", "consistency: sampled: 10"),
-        ("consistency: auto", "consistency: auto"),
-        ("on_store_failure: local", "on_store_failure: local"),
+        ("on_store_failure: soft", "on_store_failure: soft"),
         ("on_exceed: queue", "on_exceed: queue"),
         ("on_exceed: {queue: {max_wait: 2s}}", "on_exceed: queue"),
         ("scope: global", "scope"),
@@ -206,6 +204,29 @@ def test_words_that_come_later_are_refused_by_name(line: str, word: str) -> None
     problem = only(limit("rate: 5/min", line))
     assert problem.message == f"{word} is not supported yet"
     assert problem.line == 7
+
+
+@pytest.mark.parametrize("word", ["local", "auto"])
+@pytest.mark.parametrize(
+    ("lines", "other"),
+    [
+        (("rate: 500/min", "algorithm: sliding_log"), "sliding_log"),
+        (("rate: 500/min", "count_denied: true"), "count_denied"),
+        (("rate: 500/min", "request_override: true"), "request_override"),
+        (("rate: 500/min", "algorithm: sliding_window", "slots: 6"), "slots"),
+        (("quota: 500/month",), "a quota"),
+    ],
+)
+def test_what_a_node_cannot_decide_by_itself_is_refused(
+    word: str, lines: tuple[str, ...], other: str
+) -> None:
+    problem = only(limit(*lines, f"consistency: {word}"))
+    assert problem.message.startswith(f"consistency: {word} does not go with {other}")
+
+
+def test_a_limit_too_small_to_be_shared_among_nodes_is_warned_of() -> None:
+    assert "a hundredth is no request" in only(limit("rate: 99/min", "consistency: local")).message
+    assert load_policy(limit("rate: 100/min", "consistency: local")).problems == ()
 
 
 def test_a_setting_of_the_node_is_sent_there() -> None:
@@ -242,6 +263,7 @@ def test_an_envoyproxy_file_is_recognised(text: str) -> None:
         "missing: deny",
         "on_exceed: shadow",
         "on_store_failure: closed",
+        "on_store_failure: local",
         "counts: tokens",
         "preset: generous",
         "burst: 10k",

@@ -88,7 +88,7 @@ def test_what_people_write_validates(text: str) -> None:
         limit("rate: 5/min, preset: lax"),
         limit("rate: 5/min, burst: 0"),
         limit("rate: 5/min, burst: 10K"),
-        limit("rate: 5/min, consistency: local"),
+        limit("rate: 5/min, consistency: sharded"),
         limit("rate: 5/min, quota: 5/month"),
         limit("rate: 5/min, per: tenant"),
         limit("rate: 5/min, when: {a: b*c}"),
