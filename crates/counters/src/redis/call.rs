@@ -130,7 +130,8 @@ impl Call {
         start..self.operations()
     }
 
-    /// Packs what was admitted at one counter in some windows (start, units), or a look at it.
+    /// Packs what was admitted at one counter in some windows (start, units), or a look at it. Of
+    /// a bucket in place of the start: how much of that has drained meanwhile.
     pub(super) fn push_settling(
         &mut self,
         key: &[u8],
@@ -148,8 +149,8 @@ impl Call {
         let mut is_look = true;
         for (start_us, units) in taken.filter(|(_, units)| *units > 0) {
             let burst = match algorithm {
-                Algorithm::FixedWindow | Algorithm::SlidingWindow => start_us,
-                _ => numbers.burst,
+                Algorithm::Quota | Algorithm::SlidingSlots => numbers.burst,
+                _ => start_us,
             };
             pack(Numbers { burst, ..numbers }, CHARGE_ANYWAY, units);
             is_look = false;

@@ -33,6 +33,10 @@ const SLOTS_COMPARED: usize = 64;
 /// requests fail at once instead of after the deadline.
 const STUCK_AFTER: Duration = Duration::from_millis(500);
 
+/// A call for which no request waits may take its time: as long as it is on its way, what it
+/// tells counts as not told.
+const CALL_PATIENCE: Duration = Duration::from_secs(1);
+
 const INPUT: usize = 64 * 1024;
 const SPARE_CALLS: usize = 8;
 
@@ -200,7 +204,7 @@ impl Line {
             let mut body = batch.body();
             pack(&mut body.call);
             let operations = 0..body.call.operations();
-            body.seat(operations, Deadline::after(self.shared.patience))
+            body.seat(operations, Deadline::after(CALL_PATIENCE))
         };
         self.pending.push_back(Rc::clone(&batch));
         self.is_timer_set = false;

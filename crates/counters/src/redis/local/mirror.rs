@@ -53,6 +53,8 @@ pub(super) struct Mirror {
     pub(super) algorithm: Algorithm,
     pub(super) numbers: Numbers,
     state: State,
+    /// The same without what was admitted here.
+    told: State,
     /// The store's clock less this node's, at most: how far it was ahead of the sending of the
     /// question that it answered.
     ahead_us: i64,
@@ -74,6 +76,7 @@ impl Mirror {
             algorithm,
             numbers,
             state: State::Absent,
+            told: State::Absent,
             ahead_us: 0,
             unsettled: Units::default(),
             settling: Units::default(),
@@ -148,11 +151,26 @@ impl Mirror {
         self.unsettled.sum()
     }
 
-    /// What the store is to be told now.
-    pub(super) const fn settle(&mut self) -> Units {
+    /// What the store is to be told now. Of a bucket's units, some have drained since they were
+    /// admitted, if nobody else took anything: that stands in place of the start of their window.
+    pub(super) fn settle(&mut self, now_us: u64) -> Units {
         self.settling = self.unsettled;
         (self.unsettled.here, self.unsettled.before) = (0, 0);
-        self.settling
+        match self.algorithm {
+            Algorithm::TokenBucket => Units { start_us: self.drained(now_us), ..self.settling },
+            _ => self.settling,
+        }
+    }
+
+    /// How much of the settling units is no longer in the mirrored bucket.
+    fn drained(&self, now_us: u64) -> u64 {
+        let now = self.now(now_us);
+        let level = |state: &State| match state {
+            State::Bucket(bucket) => bucket.drained(now.max(bucket.last)).used(),
+            _ => 0,
+        };
+        let left = level(&self.state).saturating_sub(level(&self.told));
+        self.settling.sum().saturating_sub(left)
     }
 
     /// The store has it, and this is how the counter stood there at its time `store_us`; the
@@ -160,6 +178,7 @@ impl Mirror {
     pub(super) fn settled(&mut self, state: State, store_us: u64, sent_us: u64, now_us: u64) {
         self.settling = Units::default();
         self.ahead_us = store_us.cast_signed().saturating_sub(sent_us.cast_signed());
+        self.told = state.clone();
         self.state = state;
         self.told_us = now_us;
         let now = self.now(now_us);
@@ -182,5 +201,71 @@ impl Mirror {
             self.unsettled.before += told.before;
         }
         self.settling = Units { start_us: 0, here: 0, before: 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::algorithms::token_bucket::Bucket;
+
+    const SECOND: u64 = 1_000_000;
+    const NOW: u64 = 60_000 * SECOND;
+    const NUMBERS: Numbers = Numbers { n: 600, period_us: 60 * SECOND, burst: 600 };
+
+    fn mirror(algorithm: Algorithm, told: State) -> Mirror {
+        let mut mirror = Mirror::new(algorithm, NUMBERS);
+        mirror.settled(told, NOW, NOW, NOW);
+        mirror
+    }
+
+    fn bucket(level: u64) -> State {
+        State::Bucket(Bucket { level, rem: 0, n: 600, period_us: 60 * SECOND, last: NOW })
+    }
+
+    #[test]
+    fn what_drained_of_an_idle_bucket_is_told_and_of_a_busy_one_nothing_has() {
+        let mut idle = mirror(Algorithm::TokenBucket, bucket(0));
+        idle.charge(5, NOW);
+        assert_eq!(idle.settle(NOW + SECOND / 5), Units { start_us: 2, here: 5, before: 0 });
+        let mut busy = mirror(Algorithm::TokenBucket, bucket(100));
+        busy.charge(5, NOW);
+        assert_eq!(busy.settle(NOW + SECOND / 5), Units { start_us: 0, here: 5, before: 0 });
+    }
+
+    #[test]
+    fn a_node_holds_no_more_unsettled_than_it_may_and_denies_what_has_no_room() {
+        let mut mirror = mirror(Algorithm::FixedWindow, State::Absent);
+        for _ in 0..3 {
+            assert!(matches!(mirror.ask(1, 3, NOW), Verdict::Admits));
+            mirror.charge(1, NOW);
+        }
+        assert!(matches!(mirror.ask(1, 3, NOW), Verdict::Settle));
+        assert!(matches!(mirror.ask(4, 3, NOW), Verdict::Ask));
+        mirror.settle(NOW);
+        assert!(matches!(mirror.ask(1, 3, NOW), Verdict::Settle), "it is on its way");
+        assert!(matches!(mirror.ask(598, 1000, NOW), Verdict::Denies(_)));
+        assert!(matches!(mirror.ask(1, 3, NOW + 2 * SECOND), Verdict::Stale));
+    }
+
+    #[test]
+    fn what_was_surely_not_told_is_told_again_and_what_may_have_been_is_not() {
+        let mut mirror = mirror(Algorithm::FixedWindow, State::Absent);
+        mirror.charge(2, NOW);
+        assert_eq!(mirror.settle(NOW).here, 2);
+        mirror.lost(true);
+        mirror.charge(1, NOW);
+        assert_eq!(mirror.settle(NOW).here, 3);
+        mirror.lost(false);
+        assert_eq!(mirror.held(), 0);
+    }
+
+    #[test]
+    fn units_keep_the_window_in_which_they_were_admitted() {
+        let mut mirror = mirror(Algorithm::SlidingWindow, State::Absent);
+        mirror.charge(2, NOW + 59 * SECOND);
+        mirror.charge(3, NOW + 60 * SECOND);
+        let start_us = NOW + 60 * SECOND;
+        assert_eq!(mirror.settle(NOW + 60 * SECOND), Units { start_us, here: 3, before: 2 });
     }
 }

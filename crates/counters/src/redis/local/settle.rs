@@ -28,6 +28,9 @@ struct Item {
 impl Item {
     fn taken(&self) -> [(u64, u64); 2] {
         let Units { start_us, here, before } = self.units;
+        if self.algorithm == Algorithm::TokenBucket {
+            return [(0, 0), (start_us, here + before)];
+        }
         [(start_us.saturating_sub(self.numbers.period_us), before), (start_us, here)]
     }
 }
@@ -37,6 +40,7 @@ impl Item {
 pub(super) fn settle(inner: &Rc<Inner>, names: Vec<Name>) {
     let mut calls: BTreeMap<Option<u16>, Vec<Item>> = BTreeMap::new();
     for name in names {
+        let now_us = inner.shared.clock.now_us();
         let item = inner.shared.local.at(&name, |entry| {
             if entry.is_settling {
                 return None;
@@ -48,7 +52,7 @@ pub(super) fn settle(inner: &Rc<Inner>, names: Vec<Name>) {
                 stored: entry.stored.clone(),
                 algorithm: entry.mirror.algorithm,
                 numbers: entry.mirror.numbers,
-                units: entry.mirror.settle(),
+                units: entry.mirror.settle(now_us),
             };
             Some((entry.slot, item))
         });

@@ -24,7 +24,8 @@ Reply    '<Bddd' for each operation, in order, in one string: status, remaining,
          Told to tell the states: after the records '<d' now and for each key, in order, its state as
          it is left: 'B' how many bytes, and these. In such a batch the burst of a window's rule is the
          start of the window in which action 3 happened: charged there if that still counts, else
-         nowhere; not on a log.
+         nowhere. That of a bucket's rule is how much of the cost has drained where it was taken, at
+         most the cost; its level may pass any bound. Not on a log.
 
 State    string 'B' 17 fixed_window   + last, count
                     18 sliding_window + last, current, previous
@@ -512,7 +513,7 @@ while position <= size do
       local at, skew, is_written, is_ours = now, 0, false, true
 
       if algorithm == 4 then
-        local level, rem = 0, 0
+        local level, rem, spare = 0, 0, state and 0 or MAX
         if state then
           local form, last, n0, period0
           if #state == 41 then
@@ -531,7 +532,7 @@ while position <= size do
               end
               level, rem = level - drained, rem - part
               if rem < 0 then level, rem = level - 1, rem + period0 end
-              if level < 0 then level, rem = 0, 0 end
+              if level < 0 then spare, level, rem = -level, 0, 0 end
             elseif last - now > FREEZE then
               is_written = true
             else
@@ -548,7 +549,11 @@ while position <= size do
         if rem > 0 then remaining = remaining - 1 end
         if action == 3 then
           if cost <= remaining then status = 1 else status = 0 end
-          if is_taking then
+          if is_taking and is_telling then
+            -- What drained where it was taken has drained, as far as this bucket was idle meanwhile.
+            level, is_written = level + cost - (burst < spare and burst or spare), true
+            if level > MAX then level = MAX end
+          elseif is_taking then
             local most = burst + burst < MAX and burst + burst or MAX
             if level + cost < most then level = level + cost elseif level < most then level, rem = most, 0 end
             remaining, is_written = burst - level, true
