@@ -246,6 +246,9 @@ def _figures() -> Iterator[str]:
 
 
 def _faults() -> Iterator[str]:
+    if not FAULTS.exists():
+        yield "No run is kept here: `make chaos` makes one."
+        return
     found = json.loads(FAULTS.read_text())
     counts = ("asked", "degraded", "over", "over_in_all", "under", "twice", "lost", "errors")
     yield "| fault | asked | degraded | over | in all | under | twice | lost | errors | slowest |\

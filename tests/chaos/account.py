@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tests.chaos.keys import WINDOW_S, Key, Sample
 
@@ -65,6 +66,7 @@ class Account:
         errors: Callers that got no answer.
         slowest_ms: The slowest answer of those that the store was to decide.
         slowest_free_ms: The slowest of those that need no store, in the same time.
+        away_s: The longest time in which the load itself, which needs nobody, did not run.
         normal_s: From the end of the fault until each key had an exact answer; None if never.
     """
 
@@ -78,6 +80,7 @@ class Account:
     errors: int
     slowest_ms: float
     slowest_free_ms: float
+    away_s: float
     normal_s: float | None
 
 
@@ -109,6 +112,7 @@ def account(run: Run) -> Account:
         errors=sum(bool(sample.error) for sample in run.samples),
         slowest_ms=_slowest_ms(it for it in run.samples if run.keys[it.key].is_counted),
         slowest_free_ms=_slowest_ms(it for it in run.samples if not run.keys[it.key].is_counted),
+        away_s=_away(sorted(sample.sent for sample in run.samples)),
         normal_s=_normal(
             run.ended, (mine for at, mine in by_key.items() if run.keys[at].is_counted)
         ),
@@ -176,6 +180,10 @@ def _under(key: Key, samples: Sequence[Sample]) -> int:
         )
         found += max(before) + may < key.limit
     return found
+
+
+def _away(sent: Sequence[float]) -> float:
+    return max((later - one for one, later in pairwise(sent)), default=0.0)
 
 
 def _slowest_ms(samples: Iterable[Sample]) -> float:

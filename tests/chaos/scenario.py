@@ -9,8 +9,12 @@ from tests.chaos.arrangement import RATE, Arrangement, Loaded
 
 SLOWEST_MS = 1000.0
 """A gross bound: what an answer takes is reported, and machines that run tests are busy."""
+AWAY_S = 0.5
+"""A run in which the load, which waits for nobody, stood still for so long says how the machine was
+shared, and nothing of the fault: it is void, and done again."""
+_MOST_RUNS = 3
 NORMAL_WITHIN_S = 10.0
-"""The same for the way back."""
+"""A gross bound of the way back."""
 
 
 def nothing(_: Run) -> float:
@@ -93,9 +97,18 @@ class Row:
 
 
 def played(scenario: Scenario, arrangement: Arrangement) -> Row:
-    """Runs it once, heals what it broke, and draws up the account."""
+    """Runs it, heals what it broke, and draws up the account; again where the machine was away."""
+    row = _played(scenario, arrangement, scenario.name)
+    for again in range(1, _MOST_RUNS):
+        if row.account.away_s < AWAY_S:
+            break
+        row = _played(scenario, arrangement, f"{scenario.name}-{again}")
+    return row
+
+
+def _played(scenario: Scenario, arrangement: Arrangement, run_name: str) -> Row:
     try:
-        with arrangement.load(scenario.name, scenario.over_grpc) as loaded:
+        with arrangement.load(run_name, scenario.over_grpc) as loaded:
             loaded.is_metered = scenario.is_metered
             loaded.clock_steps = scenario.clock_steps
             scenario.inflict(arrangement, loaded)

@@ -81,3 +81,7 @@ def test_it_is_normal_once_every_key_has_an_exact_answer() -> None:
     of = samples(3, degraded=True) + samples(1, after=0.25)
     assert drawn(EARLY, of).normal_s == pytest.approx(0.2505)
     assert drawn(EARLY, samples(3, degraded=True)).normal_s is None
+
+
+def test_a_load_that_stood_still_is_seen() -> None:
+    assert drawn(EARLY, samples(3) + samples(1, after=0.9)).away_s == pytest.approx(0.898)
