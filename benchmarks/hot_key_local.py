@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import systems
 from benchmarks.accuracy import policy
-from benchmarks.accuracy.nodes import SETTLE_S, start
+from benchmarks.accuracy.nodes import start, until_known
 from benchmarks.accuracy.policy import MODES
 from benchmarks.accuracy.runs import Scope, real
 from benchmarks.harness import Bar, Figures, print_report, write_results
@@ -79,7 +79,7 @@ def main() -> int:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="tidegate-bench-")))
             store = systems.start_store(stack)
             found = start(stack, folder, POLICY, store.url, NODES)
-            time.sleep(SETTLE_S)
+            until_known(found)
             for rate in RATES:
                 name = f"{rate:,} a second and node" if rate else "as fast as it goes"
                 streams = None if rate else 16

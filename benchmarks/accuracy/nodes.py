@@ -12,8 +12,10 @@ from benchmarks.workloads import Workload
 
 PATIENT = ("--store-timeout", "2s")
 """So long that no answer is given without the store."""
-SETTLE_S = 3.0
-"""Until each node knows how many there are."""
+EVERYBODY = "who=everybody"
+"""What the generator asks, of limits without `when` and `per`."""
+SETTLE_S = 20.0
+"""Within so long each node knows how many there are."""
 
 
 @contextmanager
@@ -26,7 +28,7 @@ def running(
         store = systems.start_cluster(stack) if in_cluster else systems.start_store(stack)
         found = start(stack, folder, policy, store.url, count)
         if settle:
-            time.sleep(SETTLE_S)
+            until_known(found)
         yield found
 
 
@@ -36,6 +38,19 @@ def start(stack: ExitStack, folder: Path, policy: str, url: str, count: int) -> 
     for number in range(count):
         home = folder / f"node-{number}"
         home.mkdir()
-        workload = Workload(policy, "", "", "")
+        workload = Workload(policy, EVERYBODY, "", "")
         found.append(systems.ours(stack, home, workload, more=("--store", url, *PATIENT)))
     return found
+
+
+def until_known(nodes: list[System]) -> None:
+    """Waits until each node knows of all.
+
+    Raises:
+        TimeoutError: It does not come to that.
+    """
+    deadline = time.monotonic() + SETTLE_S
+    while any(systems.metric(node.server, "tidegate_nodes") != len(nodes) for node in nodes):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the nodes do not know of each other")
+        time.sleep(0.05)
