@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import redis
 
 from tests.integration.redis_cluster.asking import Asker
@@ -21,11 +23,14 @@ class Fleet:
     ) -> None:
         self._stack = stack
         self._options = ("--workers", "1", *options)
-        self.store = stack.enter_context(StoreServer(valkey_binary()))
+        binary = valkey_binary()
+        if binary is None:
+            pytest.skip("no valkey-server here")
+        self.store = stack.enter_context(StoreServer(binary))
         self.nodes = [self._node(folder / str(at), policy) for at in range(nodes)]
         self.askers = [stack.enter_context(Asker(node)) for node in self.nodes]
         for asker in self.askers:
-            until(lambda asker=asker: known_nodes(asker) == nodes)
+            until(partial(_knows, asker, nodes))
 
     def _node(self, folder: Path, policy: str) -> Tidegate:
         folder.mkdir()
@@ -36,6 +41,10 @@ class Fleet:
         """Calls of scripts so far."""
         stats: Any = redis.Redis(port=self.store.port).info("commandstats")
         return sum(row["calls"] for name, row in stats.items() if name.startswith("cmdstat_eval"))
+
+
+def _knows(asker: Asker, nodes: int) -> bool:
+    return known_nodes(asker) == nodes
 
 
 def known_nodes(asker: Asker) -> int:
