@@ -63,6 +63,7 @@ def test_a_bare_limit_has_every_default_written_out() -> None:
                         "on_exceed": "reject",
                         "count_denied": False,
                         "request_override": False,
+                        "consistency": "exact",
                     }
                 ],
                 "plans": [],
@@ -314,6 +315,7 @@ def test_a_rate_of_python_is_a_domain_without_a_name() -> None:
         "on_exceed": "reject",
         "count_denied": False,
         "request_override": False,
+        "consistency": "exact",
     }
     assert second == {**first, "numbers": numbers(1000, 1000, 3_600_000_000)}
 
@@ -330,7 +332,7 @@ def test_a_rate_of_python_takes_an_algorithm_and_a_fail_mode() -> None:
         ("5/fortnight", {}, "unknown unit"),
         ("1m/min", {}, "did you mean 1M?"),
         ("5/min", {"algorithm": "fixed_windw"}, 'did you mean "fixed_window"?'),
-        ("5/min", {"on_store_failure": "local"}, "on_store_failure"),
+        ("5/min", {"on_store_failure": "soft"}, "on_store_failure"),
         ("5/min burst 3", {"algorithm": "sliding_window"}, "burst has no meaning"),
         ("200k/min", {"algorithm": "sliding_log"}, "at most 100,000"),
         ("5/min", {"id": ""}, "must not be empty"),

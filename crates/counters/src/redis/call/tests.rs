@@ -1,3 +1,5 @@
+//! Calls as they are packed and as they go on the wire.
+
 use super::*;
 use serde_json::json;
 use tidegate_core::{Descriptor, Identities, RuleSet, Verb};
