@@ -103,6 +103,11 @@ fn found_before() -> Vec<(Vec<Limit>, Vec<Step>)> {
     vec![
         // A log refunded to nothing while the clock stands still.
         (vec![(2, 2, 1, 1, false, false)], vec![(0, 2, 1, 0), (-2, 1, 1, 0)]),
+        // Slots looked at once nothing was left of them, and then by a clock that stepped back.
+        (
+            vec![(5, 1, 1, 1, false, false)],
+            vec![(0, 2, 1, 0), (1_333_334, 0, 0, 0), (-893_657, 0, 0, 0)],
+        ),
     ]
 }
 

@@ -120,7 +120,7 @@ impl Met {
         if !self.exists {
             // A counter that holds nothing is no counter: it has no clock and is not rewritten.
             (self.now, self.skew, self.is_dirty) = (clock, 0, false);
-            if matches!(self.state, State::Spent(_) | State::Slots(_)) {
+            if matches!(self.state, State::Spent(_)) {
                 self.state = self.fresh();
             }
         }

@@ -73,7 +73,8 @@ impl Slots {
     /// How many slots have begun since the last write.
     fn moved(&self, numbers: &Numbers, now: u64) -> usize {
         let (shape, period) = (Shape::of(numbers), numbers.period_us);
-        (shape.slot(period, now) - shape.slot(period, self.last)) as usize
+        // One of which nothing is left has no clock, so `now` may lie before it.
+        shape.slot(period, now).saturating_sub(shape.slot(period, self.last)) as usize
     }
 
     /// The counts as seen from `now`, newest first; slots of which nothing was written are left out.
