@@ -9,9 +9,12 @@ mod document;
 mod forward_auth;
 #[cfg(test)]
 mod fuzz;
+mod host;
 mod idle;
 mod metrics;
 mod openapi;
+#[cfg(test)]
+mod panics;
 mod probes;
 mod question;
 mod reset;

@@ -11,7 +11,7 @@ use super::check::enter;
 use super::connection::HttpDoor;
 use super::question::Form;
 use super::suggest::nearest;
-use super::{check, decisions, forward_auth, metrics, openapi, probes, reset};
+use super::{check, decisions, forward_auth, host, metrics, openapi, probes, reset};
 use crate::traces::{Asked, Ended, Span};
 
 #[derive(Clone, Copy)]
@@ -43,7 +43,12 @@ const ROUTES: [(&str, Route); 10] = [
 
 /// Answers a request.
 pub async fn route(door: &HttpDoor, peer: Option<IpAddr>, request: Request<Incoming>) -> Answered {
+    if let Some(mistake) = host::mistake(request.version(), request.headers()) {
+        return error(StatusCode::BAD_REQUEST, mistake);
+    }
     let path = request.uri().path();
+    #[cfg(test)]
+    assert_ne!(path, super::panics::PATH, "a bug that was asked for");
     let Some(route) = route_of(path) else { return unknown(path) };
     let mut span = begin(door, route, &request);
     let answered = answer(door, peer, route, request, &mut span).await;

@@ -107,3 +107,33 @@ fn connection_serves_many_requests() {
         assert!(answer[..length].starts_with(b"HTTP/1.1 200 OK\r\n"));
     }
 }
+
+#[test]
+fn a_request_names_one_host() {
+    let running = start(&[limit("search", 1)]);
+    let asked = |version: &str, hosts: &str| {
+        let request = format!("GET /healthz HTTP/{version}\r\nconnection: close\r\n{hosts}\r\n");
+        exchange(running.http(), request.as_bytes())
+    };
+    assert_eq!(asked("1.1", "host: limits.example:8080\r\n").status, 200);
+    assert_eq!(asked("1.1", "host:\r\n").status, 200, "whoever asks by an address of no name");
+    assert_eq!(asked("1.0", "").status, 200);
+    assert!(asked("1.1", "").detail().contains("wants the header host"));
+    for (version, hosts) in [
+        ("1.1", ""),
+        ("1.1", "host: a\r\nhost: a\r\n"),
+        ("1.0", "host: a\r\nhost: b\r\n"),
+        ("1.1", "host: a@b\r\n"),
+    ] {
+        assert_eq!(asked(version, hosts).status, 400, "{version} {hosts:?}");
+    }
+}
+
+#[test]
+fn a_request_by_the_whole_url_names_its_host_as_well() {
+    let running = start(&[limit("search", 1)]);
+    let whole = "GET http://limits.example/healthz HTTP/1.1\r\nconnection: close\r\n";
+    assert_eq!(exchange(running.http(), format!("{whole}\r\n").as_bytes()).status, 400);
+    let named = format!("{whole}host: limits.example\r\n\r\n");
+    assert_eq!(exchange(running.http(), named.as_bytes()).status, 200);
+}
