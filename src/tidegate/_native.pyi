@@ -129,6 +129,7 @@ class ServiceOptions:
         deadline_us: int,
         headers: str,
         max_connections: int | None = None,
+        max_connections_per_peer: int | None = None,
         drain_notice_us: int | None = None,
         denials_kept: int | None = None,
         metrics: bool | None = None,
@@ -162,6 +163,8 @@ class ServiceOptions:
     def headers(self) -> str: ...
     @property
     def max_connections(self) -> int | None: ...
+    @property
+    def max_connections_per_peer(self) -> int | None: ...
     @property
     def drain_notice_us(self) -> int | None: ...
     @property

@@ -9,6 +9,7 @@ mod engine;
 mod errors;
 mod journal;
 mod limit;
+mod options;
 mod parts;
 mod policy;
 mod regex;
@@ -32,11 +33,15 @@ mod _native {
     #[pymodule_export]
     use crate::limit::Limit;
     #[pymodule_export]
+    use crate::options::ServiceOptions;
+    #[pymodule_export]
     use crate::policy::Policy;
     #[pymodule_export]
     use crate::regex::check_regex;
     #[pymodule_export]
     use crate::report::LimitReport;
     #[pymodule_export]
-    use crate::server::{Server, ServiceOptions};
+    use crate::server::Server;
+    #[pymodule_export]
+    use crate::state::StateTaken;
 }

@@ -1,7 +1,6 @@
 //! The service: the native server, started and stopped from Python. No Python runs on its
 //! threads.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,135 +8,12 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tidegate_counters::{Clock, MemoryOptions, MemoryStore};
 use tidegate_server::listen::{Address, NoAddress};
-use tidegate_server::tls::{Certificates, TlsFiles, UriPattern};
+use tidegate_server::tls::Certificates;
 use tidegate_server::{ForwardAuth, HeaderProfile, Node, Server as Doors, ServerOptions, Store};
 
 use crate::errors::{self, guarded};
+use crate::options::ServiceOptions;
 use crate::store::redis;
-
-/// What a service is started with; Python fills in every default.
-#[pyclass(frozen, get_all, module = "tidegate._native")]
-#[derive(Clone)]
-pub struct ServiceOptions {
-    /// Address and port of the HTTP door.
-    http: String,
-    /// Address and port of the gRPC door.
-    grpc: String,
-    /// Threads that serve.
-    workers: usize,
-    /// Bound of the memory store.
-    max_counters: usize,
-    /// A shared store's URL; None counts in memory.
-    store: Option<String>,
-    /// What the keys of a shared store begin with.
-    prefix: Option<String>,
-    /// Microseconds after which a shared store counts as away.
-    deadline_us: u64,
-    /// Replicas that must have a charge before it is told; None: none.
-    wait_replicas: Option<u32>,
-    /// Requests that one call to a shared store decides at most; None: as many as it thinks right.
-    store_batch: Option<usize>,
-    /// Header profile: "github", "draft03", "ietf" or "off".
-    headers: String,
-    /// Connections open at once, both doors together; None: as many as the doors think right.
-    max_connections: Option<usize>,
-    /// Microseconds for which "not ready" is told before connections are asked to leave; None:
-    /// as long as the doors think right.
-    drain_notice_us: Option<u64>,
-    /// Denials that are kept to be explained; None: as many as the node thinks right.
-    denials_kept: Option<usize>,
-    /// Whether decisions are counted and timed; None: they are.
-    metrics: Option<bool>,
-    /// Whether requests that come with a sampled trace get a span; None: they do not.
-    traces: Option<bool>,
-    /// Certificate file of both doors; None: no TLS.
-    tls_cert: Option<String>,
-    /// Its key.
-    tls_key: Option<String>,
-    /// Certificates of the authorities of clients; None: clients need no certificate.
-    tls_client_ca: Option<String>,
-    /// URIs of the clients that may come; None: all that an authority signed.
-    tls_client_uris: Option<Vec<String>>,
-}
-
-#[pymethods]
-impl ServiceOptions {
-    #[new]
-    #[pyo3(signature = (*, http, grpc, workers, max_counters, store, prefix, deadline_us, headers,
-        max_connections=None, drain_notice_us=None, denials_kept=None, metrics=None, traces=None,
-        tls_cert=None, tls_key=None, tls_client_ca=None, tls_client_uris=None,
-        wait_replicas=None, store_batch=None))]
-    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
-    const fn new(
-        http: String,
-        grpc: String,
-        workers: usize,
-        max_counters: usize,
-        store: Option<String>,
-        prefix: Option<String>,
-        deadline_us: u64,
-        headers: String,
-        max_connections: Option<usize>,
-        drain_notice_us: Option<u64>,
-        denials_kept: Option<usize>,
-        metrics: Option<bool>,
-        traces: Option<bool>,
-        tls_cert: Option<String>,
-        tls_key: Option<String>,
-        tls_client_ca: Option<String>,
-        tls_client_uris: Option<Vec<String>>,
-        wait_replicas: Option<u32>,
-        store_batch: Option<usize>,
-    ) -> Self {
-        Self {
-            http,
-            grpc,
-            workers,
-            max_counters,
-            store,
-            prefix,
-            deadline_us,
-            wait_replicas,
-            store_batch,
-            headers,
-            max_connections,
-            drain_notice_us,
-            denials_kept,
-            metrics,
-            traces,
-            tls_cert,
-            tls_key,
-            tls_client_ca,
-            tls_client_uris,
-        }
-    }
-}
-
-impl ServiceOptions {
-    fn tls(&self) -> PyResult<Option<TlsFiles>> {
-        let (certificate, key) = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => (certificate, key),
-            (None, None) => return Ok(None),
-            _ => return Err(errors::config("TLS takes a certificate and its key".to_owned())),
-        };
-        let pattern = |text: &String| {
-            UriPattern::new(text).ok_or_else(|| {
-                errors::config(format!("{text:?} is no URI of a client, such as spiffe://mesh/web"))
-            })
-        };
-        Ok(Some(TlsFiles {
-            certificate: PathBuf::from(certificate),
-            key: PathBuf::from(key),
-            client_authorities: self.tls_client_ca.as_ref().map(PathBuf::from),
-            client_uris: self
-                .tls_client_uris
-                .iter()
-                .flatten()
-                .map(pattern)
-                .collect::<PyResult<_>>()?,
-        }))
-    }
-}
 
 /// A running service.
 #[pyclass(frozen, module = "tidegate._native")]
@@ -184,6 +60,7 @@ impl Server {
                 tls: options.tls()?,
                 workers: options.workers,
                 max_connections: options.max_connections.unwrap_or(usual.max_connections),
+                max_of_a_peer: options.max_connections_per_peer,
                 header_profile: profile(&options.headers)?,
                 admin_token,
                 door_token,

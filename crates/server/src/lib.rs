@@ -16,6 +16,7 @@ pub mod listen;
 pub mod metrics;
 pub mod node;
 pub mod pipeline;
+pub mod places;
 pub mod problem;
 pub mod server;
 pub mod store;

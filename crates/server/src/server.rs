@@ -36,6 +36,8 @@ pub struct ServerOptions {
     pub workers: usize,
     /// Connections open at once, both doors together.
     pub max_connections: usize,
+    /// Of these, by one peer at most: an address, or a /64 of IPv6; none: three quarters of them.
+    pub max_of_a_peer: Option<usize>,
     /// Which headers clients are sent.
     pub header_profile: HeaderProfile,
     /// Who may reset and refund over the network; none: nobody.
@@ -59,6 +61,7 @@ impl Default for ServerOptions {
             opening_limit: Duration::from_secs(5),
             workers: 1,
             max_connections: 10_000,
+            max_of_a_peer: None,
             header_profile: HeaderProfile::default(),
             admin_token: None,
             door_token: None,
@@ -122,6 +125,7 @@ impl Server {
         let limits = workers::Options {
             workers: options.workers,
             max_connections: options.max_connections,
+            max_of_a_peer: options.max_of_a_peer.unwrap_or_else(|| share(options.max_connections)),
             stats: Arc::default(),
             drain_limit: options.drain_limit,
         };
@@ -169,6 +173,12 @@ impl Server {
         self.drain.start();
         self.workers.join();
     }
+}
+
+/// Places for one peer where nobody says how many: a gateway has no use for that many, and one that
+/// runs wild leaves some to the others.
+const fn share(places: usize) -> usize {
+    places - places / 4
 }
 
 /// What each worker's doors share.

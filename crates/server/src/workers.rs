@@ -3,18 +3,18 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::{JoinSet, spawn_local};
 use tokio::time::timeout;
 
 use crate::drain::Drain;
 use crate::listen::{Accepted, Listener, Listening, OpeningStats, Socket};
+use crate::places::{Here, Place, Places};
 
 /// Serves one socket on a worker's thread, inside a runtime that has `spawn_local`.
 pub type Serve = Box<dyn Fn(Socket) -> Beginning>;
@@ -32,6 +32,8 @@ pub struct Options {
     pub workers: usize,
     /// Sockets open at once, over all listeners; one above is closed at once.
     pub max_connections: usize,
+    /// Of these, by one peer at most: an address, or a /64 of IPv6.
+    pub max_of_a_peer: usize,
     /// Where those above are counted.
     pub stats: Arc<OpeningStats>,
     /// After the drain signal: how long connections may finish before they are cut.
@@ -41,7 +43,13 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let drain_limit = Duration::from_secs(9);
-        Self { workers: 1, max_connections: 10_000, stats: Arc::default(), drain_limit }
+        Self {
+            workers: 1,
+            max_connections: 10_000,
+            max_of_a_peer: 10_000,
+            stats: Arc::default(),
+            drain_limit,
+        }
     }
 }
 
@@ -59,61 +67,6 @@ struct Handed {
     listener: usize,
     socket: Accepted,
     place: Place,
-}
-
-/// The most sockets at all workers together.
-#[derive(Clone)]
-struct Cap {
-    most: usize,
-    stats: Arc<OpeningStats>,
-}
-
-/// Sockets open at one worker. The counts order nothing else: `Relaxed`.
-#[derive(Debug)]
-struct Open {
-    /// At all workers together; only the acceptor adds to it.
-    everywhere: Arc<AtomicUsize>,
-    here: AtomicUsize,
-    /// There was none left here.
-    none_left: Notify,
-}
-
-impl Open {
-    fn new(everywhere: &Arc<AtomicUsize>) -> Arc<Self> {
-        let everywhere = Arc::clone(everywhere);
-        Arc::new(Self { everywhere, here: AtomicUsize::new(0), none_left: Notify::new() })
-    }
-
-    /// Waits until none is left here; for one to wait.
-    async fn end(&self) {
-        while self.here.load(Ordering::Relaxed) > 0 {
-            self.none_left.notified().await;
-        }
-    }
-}
-
-/// One socket's place under the cap, given back when dropped.
-struct Place(Arc<Open>);
-
-impl Place {
-    fn take(open: &Arc<Open>, cap: &Cap) -> Option<Self> {
-        if open.everywhere.load(Ordering::Relaxed) >= cap.most {
-            cap.stats.full.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        open.everywhere.fetch_add(1, Ordering::Relaxed);
-        open.here.fetch_add(1, Ordering::Relaxed);
-        Some(Self(Arc::clone(open)))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.everywhere.fetch_sub(1, Ordering::Relaxed);
-        if self.0.here.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.none_left.notify_one();
-        }
-    }
 }
 
 /// The task of a connection that serves. By hand, because an async block would hold the state
@@ -136,7 +89,7 @@ impl Future for Connection {
 #[derive(Clone)]
 struct Queue {
     handed: mpsc::UnboundedSender<Handed>,
-    open: Arc<Open>,
+    here: Arc<Here>,
 }
 
 /// Running workers and their acceptor.
@@ -162,20 +115,19 @@ impl Workers {
         let doors = Arc::new(doors);
         let mut threads = Vec::with_capacity(options.workers + 1);
         let mut queues = Vec::with_capacity(options.workers);
-        let everywhere = Arc::default();
         for index in 0..options.workers.max(1) {
             let (queue, handed) = mpsc::unbounded_channel();
-            let open = Open::new(&everywhere);
-            queues.push(Queue { handed: queue, open: Arc::clone(&open) });
+            let here = Arc::<Here>::default();
+            queues.push(Queue { handed: queue, here: Arc::clone(&here) });
             let (doors, drain, limit) = (Arc::clone(&doors), drain.clone(), options.drain_limit);
             threads.push(spawn(format!("tidegate-{index}"), move |runtime| {
-                runtime.block_on(async { work(doors(index), handed, open, drain, limit).await });
+                runtime.block_on(async { work(doors(index), handed, here, drain, limit).await });
             })?);
         }
         let (drain, stats) = (drain.clone(), Arc::clone(&options.stats));
-        let cap = Cap { most: options.max_connections, stats };
+        let places = Places::new(options.max_connections, options.max_of_a_peer, stats);
         threads.push(spawn("tidegate-accept".to_owned(), move |runtime| {
-            runtime.block_on(accept_all(listeners, queues, cap, drain));
+            runtime.block_on(accept_all(listeners, queues, places, drain));
         })?);
         Ok(Self(threads))
     }
@@ -213,7 +165,7 @@ where
 async fn work(
     doors: Vec<Serve>,
     mut handed: mpsc::UnboundedReceiver<Handed>,
-    open: Arc<Open>,
+    here: Arc<Here>,
     drain: Drain,
     limit: Duration,
 ) {
@@ -229,16 +181,21 @@ async fn work(
     // The acceptor ends at the drain signal; if it died instead, service goes on until then.
     drain.started().await;
     // What is left is cut by the end of the runtime.
-    let _ = timeout(limit, open.end()).await;
+    let _ = timeout(limit, here.end()).await;
 }
 
-async fn accept_all(listeners: Vec<Listener>, queues: Vec<Queue>, cap: Cap, drain: Drain) {
+async fn accept_all(
+    listeners: Vec<Listener>,
+    queues: Vec<Queue>,
+    places: Arc<Places>,
+    drain: Drain,
+) {
     let mut accepting = JoinSet::new();
     for (index, listener) in listeners.into_iter().enumerate() {
-        let (queues, cap) = (queues.clone(), cap.clone());
+        let (queues, places) = (queues.clone(), Arc::clone(&places));
         accepting.spawn_local(async move {
             if let Ok(listener) = listener.listen() {
-                accept(index, &listener, &queues, &cap).await;
+                accept(index, &listener, &queues, &places).await;
             }
         });
     }
@@ -246,16 +203,16 @@ async fn accept_all(listeners: Vec<Listener>, queues: Vec<Queue>, cap: Cap, drai
     drain.started().await;
 }
 
-async fn accept(index: usize, listener: &Listening, queues: &[Queue], cap: &Cap) {
+async fn accept(index: usize, listener: &Listening, queues: &[Queue], places: &Arc<Places>) {
     for queue in queues.iter().cycle() {
-        let socket = loop {
+        let (socket, peer) = loop {
             match listener.accept().await {
-                Ok(socket) => break socket,
+                Ok(accepted) => break accepted,
                 // Out of file descriptors, most likely: they come back as connections end.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         };
-        let Some(place) = Place::take(&queue.open, cap) else { continue };
+        let Some(place) = places.take(&queue.here, peer) else { continue };
         let _ = queue.handed.send(Handed { listener: index, socket, place });
     }
 }
@@ -323,6 +280,16 @@ mod tests {
         assert_eq!(greeted(address).0, None);
         socket.write_all(b"bye").unwrap();
         assert!(std::iter::repeat_with(|| greeted(address).0).take(10_000).any(|n| n.is_some()));
+        stop.start();
+        workers.join();
+    }
+
+    #[test]
+    fn peer_above_its_share_is_closed_though_there_is_room() {
+        let (address, workers, stop) =
+            greeters(&Options { max_of_a_peer: 1, ..Options::default() });
+        let first = greeted(address);
+        assert_eq!((first.0, greeted(address).0), (Some(0), None));
         stop.start();
         workers.join();
     }

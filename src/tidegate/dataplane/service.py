@@ -116,6 +116,7 @@ class Service:
             store_batch=settings.store_batch,
             headers=settings.headers,
             max_connections=self._connections(),
+            max_connections_per_peer=settings.max_connections_per_peer,
             drain_notice_us=settings.drain_notice_us,
             denials_kept=settings.denials_kept,
             metrics=settings.metrics == "on",

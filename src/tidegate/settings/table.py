@@ -23,6 +23,7 @@ class Settings:
     grpc: str
     workers: int
     max_connections: int
+    max_connections_per_peer: int | None
     store: str | None = field(repr=False)
     prefix: str
     store_timeout_us: int
@@ -110,6 +111,13 @@ ROWS: tuple[Setting, ...] = (
         values.count(1_000_000),
         "10000",
         "connections open at once, both doors together; further ones are closed",
+        "connections",
+    ),
+    Setting(
+        "max-connections-per-peer",
+        values.count(1_000_000),
+        "",
+        "of these, by one address (of IPv6: one /64) at most; three quarters, if nothing is said",
         "connections",
     ),
     Setting(

@@ -8,14 +8,22 @@ from typing import Self
 
 @dataclass
 class Raw:
-    """One connection. Use it as a context manager."""
+    """One connection. Use it as a context manager.
+
+    Args:
+        address: Host and port of the server.
+        timeout_s: How long one step may take, seconds.
+        source: The address of loopback to come from.
+    """
 
     address: str
     timeout_s: float = 10
+    source: str | None = None
 
     def __enter__(self) -> Self:
         host, port = self.address.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=self.timeout_s)
+        source = (self.source, 0) if self.source else None
+        self.socket = socket.create_connection((host, int(port)), self.timeout_s, source)
         return self
 
     def __exit__(

@@ -11,16 +11,20 @@ from typing import NoReturn
 import pytest
 
 from tests.contract.http.raw import Raw
+from tests.servers.process import wait_for
 from tests.servers.tidegate import Tidegate
 
 POLICY = "version: 1\ndomains: {shop: {limits: [{id: all, rate: 1k/min}]}}\n"
 PLACES = 4
+MOST = ("--max-connections", str(PLACES))
 GET = b"GET %s HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Tidegate]:
-    with Tidegate(POLICY, tmp_path, options=("--max-connections", str(PLACES))) as node:
+    with Tidegate(
+        POLICY, tmp_path, options=(*MOST, "--max-connections-per-peer", str(PLACES))
+    ) as node:
         yield node
 
 
@@ -73,3 +77,22 @@ def test_what_is_no_http_is_counted(node: Tidegate) -> None:
             pass
     assert failed(node, "malformed") == 3
     assert failed(node, "full") == failed(node, "silent") == 0
+
+
+def test_one_peer_leaves_a_quarter_of_the_places_to_others(tmp_path: Path) -> None:
+    with Tidegate(POLICY, tmp_path, options=MOST) as node, ExitStack() as opened:
+
+        def come(address: str) -> Raw:
+            client = opened.enter_context(Raw(f"127.0.0.1:{node.http_port}", source=address))
+            client.send(GET % b"/healthz")
+            return client
+
+        crowd = [come("127.0.0.1") for _ in range(PLACES - 1)]
+        assert [client.statuses_until(1) for client in crowd] == [[200]] * (PLACES - 1)
+        assert come("127.0.0.1").until_closed() == b"", "the peer has its share"
+        other = come("127.0.0.2")
+        assert other.statuses_until(1) == [200]
+        other.socket.close()
+        crowd.pop().socket.close()
+        wait_for(lambda: failed(node, "peer_full") >= 1, "the count")
+        assert failed(node, "full") == 0

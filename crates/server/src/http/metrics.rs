@@ -105,6 +105,7 @@ fn doors(page: &mut Page, door: &HttpDoor) {
     for (reason, total) in [
         ("silent", get(&opening.silent)),
         ("full", get(&opening.full)),
+        ("peer_full", get(&opening.crowded)),
         ("malformed", malformed),
         ("unresponsive", get(&opening.unread) + get(&grpc.unresponsive)),
     ] {

@@ -1,6 +1,6 @@
 //! Listening sockets: their opening, their errors, the file of one that is local to this machine.
 
-use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener as StdTcpListener};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::{Path, PathBuf};
@@ -173,18 +173,18 @@ enum Listens {
 }
 
 impl Listening {
-    /// Waits for a peer.
-    pub(crate) async fn accept(&self) -> io::Result<Accepted> {
+    /// Waits for a peer; its address, if it comes from the network.
+    pub(crate) async fn accept(&self) -> io::Result<(Accepted, Option<IpAddr>)> {
         match &self.socket {
             Listens::Tcp(listener) => {
-                let (socket, _) = listener.accept().await?;
+                let (socket, peer) = listener.accept().await?;
                 // Answers are written whole: waiting for more to send would only delay them.
                 let _ = socket.set_nodelay(true);
-                socket.into_std().map(Accepted::Tcp)
+                Ok((Accepted::Tcp(socket.into_std()?), Some(peer.ip())))
             }
             Listens::Unix(listener) => {
                 let (socket, _) = listener.accept().await?;
-                socket.into_std().map(Accepted::Unix)
+                Ok((Accepted::Unix(socket.into_std()?), None))
             }
         }
     }

@@ -35,6 +35,8 @@ pub struct OpeningStats {
     pub silent: AtomicU64,
     /// They came above the cap on connections.
     pub full: AtomicU64,
+    /// They came while their peer had its share of the places.
+    pub crowded: AtomicU64,
     /// They sent what is no HTTP/1.1.
     pub malformed: AtomicU64,
     /// They read nothing of an answer over HTTP/1.1.
