@@ -213,7 +213,7 @@ impl Node {
     pub fn span(&self, headers: &HeaderMap, asked: impl FnOnce() -> Asked) -> Span {
         let Some(spans) = &self.spans else { return Span::default() };
         let Some(parent) = Parent::of(headers) else { return Span::default() };
-        Span::begin(spans, self, parent, asked())
+        Span::begin(spans, self, parent, headers, asked())
     }
 
     /// What was counted about decisions.

@@ -85,7 +85,7 @@ class Service:
         server = self._start(first)
         addresses = (server.http_address, server.grpc_address)
         announce(Started(*addresses, first.snapshot.revision, first.document))
-        with journal_in(self._log), traces_to(self._settings.otlp_endpoint, server, self._log):
+        with journal_in(self._log), traces_to(self._settings, server, self._log):
             self._serve(server)
         self._log.info("stopped")
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 import time
 from contextlib import contextmanager
@@ -11,11 +12,14 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from tidegate.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tidegate._native import Server
     from tidegate.dataplane.log import Log
+    from tidegate.settings import Settings
 
 _EVERY_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
@@ -26,18 +30,18 @@ _MOST_ANSWER_BYTES: Final = 65_536
 
 
 @contextmanager
-def traces_to(endpoint: str | None, server: Server, log: Log) -> Iterator[None]:
+def traces_to(settings: Settings, server: Server, log: Log) -> Iterator[None]:
     """Sends spans while the context lasts, and at its end, for at most 1 s, those that wait.
 
     Args:
-        endpoint: The collector's base URL; None: nothing is sent.
+        settings: Which collector, if any, what it is sent beside spans, and whom it is trusted by.
         server: Whose spans.
         log: Is told when the collector fails, and when it answers again.
     """
-    if endpoint is None:
+    if settings.otlp_endpoint is None:
         yield
         return
-    sender = _Sender(endpoint, server, log)
+    sender = _Sender(settings.otlp_endpoint, settings, server, log)
     # A daemon: a collector that does not answer must not hold the process.
     thread = threading.Thread(target=sender.run, name="tidegate-traces", daemon=True)
     thread.start()
@@ -48,9 +52,30 @@ def traces_to(endpoint: str | None, server: Server, log: Log) -> Iterator[None]:
         thread.join(_FLUSH_SECONDS)
 
 
+def trust(authorities: str | None) -> ssl.SSLContext:
+    """Whose certificates a collector may show.
+
+    Args:
+        authorities: A file (PEM); None: the system's.
+
+    Raises:
+        ConfigError: if the file cannot be used.
+    """
+    try:
+        return ssl.create_default_context(cafile=authorities)
+    except ssl.SSLError:
+        raise ConfigError(f"no PEM certificate of an authority: {authorities}") from None
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ConfigError(f"cannot read: {reason}: {authorities}") from None
+
+
 class _Sender:
-    def __init__(self, endpoint: str, server: Server, log: Log) -> None:
+    def __init__(self, endpoint: str, settings: Settings, server: Server, log: Log) -> None:
         self._endpoint = endpoint
+        self._headers = {**dict(settings.otlp_headers or ()), "content-type": "application/json"}
+        is_encrypted = endpoint.startswith("https:")
+        self._trust = trust(settings.otlp_ca) if is_encrypted else None
         self._server = server
         self._log = log
         self._stopped = threading.Event()
@@ -97,13 +122,11 @@ class _Sender:
         """Sends a batch; says why it was not taken."""
         scope = f'{{"scope": {{"name": "tidegate"}}, "spans": [{",".join(spans)}]}}'
         body = f'{{"resourceSpans": [{{"resource": {self._resource}, "scopeSpans": [{scope}]}}]}}'
-        url = urlsplit(self._endpoint)
-        kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
+        path = urlsplit(self._endpoint).path
         try:
-            connection = kind(url.hostname or "", url.port, timeout=_TIMEOUT_SECONDS)
+            connection = self._connection()
             try:
-                headers = {"content-type": "application/json"}
-                connection.request("POST", f"{url.path}/v1/traces", body.encode(), headers)
+                connection.request("POST", f"{path}/v1/traces", body.encode(), self._headers)
                 answer = connection.getresponse()
                 answer.read(_MOST_ANSWER_BYTES)
             finally:
@@ -111,6 +134,13 @@ class _Sender:
         except (OSError, HTTPException, ValueError) as error:
             return str(error) or type(error).__name__
         return None if answer.status // 100 == 2 else f"it answered {answer.status}"
+
+    def _connection(self) -> HTTPConnection:
+        url = urlsplit(self._endpoint)
+        host = url.hostname or ""
+        if self._trust is None:
+            return HTTPConnection(host, url.port, timeout=_TIMEOUT_SECONDS)
+        return HTTPSConnection(host, url.port, timeout=_TIMEOUT_SECONDS, context=self._trust)
 
     def _tell(self, failure: str | None) -> None:
         """Logs each change between answers and failures once."""

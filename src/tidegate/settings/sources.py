@@ -24,6 +24,8 @@ _NEEDS: Final = (
     ("tls-key", "tls-cert"),
     ("tls-client-ca", "tls-cert"),
     ("tls-client-uris", "tls-client-ca"),
+    ("otlp-headers", "otlp-endpoint"),
+    ("otlp-ca", "otlp-endpoint"),
 )
 # Kubernetes sets these in every pod that runs beside a Service called tidegate or tidegate-….
 _OF_KUBERNETES = re.compile(
@@ -200,6 +202,13 @@ def _impossible(settings: Settings, found: Mapping[str, Found]) -> Iterable[Conf
         lacks = getattr(settings, needed.replace("-", "_")) is None
         if one is not None and one.value is not None and lacks:
             yield ConfigError(f"{name} needs {needed} beside it", path=one.where)
+    if settings.otlp_ca is not None and (settings.otlp_endpoint or "").startswith("http:"):
+        yield ConfigError(
+            "otlp-ca is for a collector with a certificate",
+            path=found["otlp-ca"].where,
+            hint="write https in otlp-endpoint",
+        )
+
 
 
 def _raise(problems: Sequence[ConfigError]) -> None:

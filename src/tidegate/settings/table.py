@@ -44,6 +44,8 @@ class Settings:
     log_level: str
     log_format: str
     otlp_endpoint: str | None
+    otlp_headers: tuple[tuple[str, str], ...] | None = field(repr=False)
+    otlp_ca: str | None
 
     @property
     def store_name(self) -> str:
@@ -242,6 +244,18 @@ ROWS: tuple[Setting, ...] = (
         values.collector(),
         "",
         "the OpenTelemetry collector that is sent a span of each request with a sampled trace",
+    ),
+    Setting(
+        "otlp-headers",
+        values.http_headers(),
+        "",
+        "what it is sent beside the spans, such as a key; better said by the environment",
+    ),
+    Setting(
+        "otlp-ca",
+        values.path(),
+        "",
+        "authorities (PEM) of its certificate, in place of the system's",
     ),
 )
 """Every setting of `tidegate serve`."""

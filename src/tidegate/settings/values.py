@@ -6,6 +6,7 @@ import re
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,9 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s*,]+(?:/\*)?")
 _COLLECTOR = re.compile(
     r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?(?:/[A-Za-z0-9/._~-]*)?"
 )
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+_OWN_HEADERS: Final = {"connection", "content-length", "content-type", "host", "transfer-encoding"}
 _UNIX: Final = "unix:"
 _UNIX_PATH_BYTES: Final = 107
 _LOGIN = re.compile(r"(//[^:]*):.*@")
@@ -194,6 +198,29 @@ def _read_collector(text: str) -> str | None:
     if url.endswith("/v1/traces"):
         raise ValueError("names more than the collector: /v1/traces is added to it")
     return url
+
+
+def http_headers() -> Kind:
+    """Headers of HTTP as pairs of name and value; none if empty."""
+    form = "`name=value` pairs with commas between them, `%2C` for a comma in a value"
+    return Kind("HEADERS", form, _read_headers, _show_headers, is_secret=True)
+
+
+def _read_headers(text: str) -> tuple[tuple[str, str], ...] | None:
+    found = []
+    for pair in filter(None, map(str.strip, text.split(","))):
+        name, is_pair, value = (part.strip() for part in pair.partition("="))
+        value = unquote(value, errors="surrogateescape")
+        if not is_pair or not _HEADER.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise ValueError("must be pairs of header and value, such as x-team=limits,x-key=abc")
+        if name.lower() in _OWN_HEADERS:
+            raise ValueError(f"names the header {name.lower()}, which is not to be chosen")
+        found.append((name.lower(), value))
+    return tuple(found) or None
+
+
+def _show_headers(value: object) -> str:
+    return ",".join(f"{name}=***" for name, _ in value) if isinstance(value, tuple) else ""
 
 
 def path() -> Kind:

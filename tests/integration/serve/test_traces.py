@@ -17,6 +17,7 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 
 from tests.contract.rls.wire import SHOULD_RATE_LIMIT, Descriptor, request
+from tests.contract.tls.certificates import Authority
 from tests.servers.collector import Collector, attributes
 from tests.servers.process import wait_for
 from tests.servers.tidegate import Tidegate
@@ -48,8 +49,8 @@ def closed_port() -> int:
         return port
 
 
-def node(folder: Path, url: str) -> Tidegate:
-    return Tidegate(POLICY, folder, options=("--otlp-endpoint", url))
+def node(folder: Path, url: str, *options: str) -> Tidegate:
+    return Tidegate(POLICY, folder, options=("--otlp-endpoint", url, *options))
 
 
 def check(node: Tidegate, traceparent: str, times: int = 1) -> list[dict[str, Any]]:
@@ -120,6 +121,45 @@ def test_what_waits_when_the_node_stops_is_still_sent(tmp_path: Path, collector:
         check(running, SAMPLED, times=700)
         assert running.stop() == 0
     assert len(collector.spans()) == 700
+
+
+def test_a_collector_is_sent_the_headers_that_it_wants(
+    tmp_path: Path, collector: Collector
+) -> None:
+    headers = "authorization=Bearer%20s3same, x-team=limits"
+    with node(tmp_path, collector.url, "--otlp-headers", headers) as running:
+        check(running, SAMPLED)
+        wait_for(collector.spans, "a span")
+        assert "s3same" not in running.log()
+    (sent,) = collector.headers
+    assert (sent["authorization"], sent["x-team"]) == ("Bearer s3same", "limits")
+
+
+def test_a_collector_with_a_certificate_is_sent_to_if_its_authority_is_trusted(
+    tmp_path: Path,
+) -> None:
+    authority = Authority("collectors")
+    ca = str(authority.write(tmp_path / "ca.pem"))
+    with Collector(tls=authority.server().write(tmp_path, "collector")) as collector:
+        with node(tmp_path, collector.url, "--otlp-ca", ca) as running:
+            check(running, SAMPLED)
+            wait_for(collector.spans, "a span")
+        with node(tmp_path, collector.url) as running:
+            check(running, SAMPLED)
+            wait_for(lambda: dropped(running) == 1, "a span that is lost")
+            wait_for(lambda: "certificate verify failed" in running.log(), "the log to say why")
+        assert len(collector.spans()) == 1
+
+
+def test_the_state_of_a_trace_is_handed_on(tmp_path: Path, collector: Collector) -> None:
+    with node(tmp_path, collector.url) as running:
+        metadata = [("traceparent", SAMPLED), ("tracestate", "rojo=1"), ("tracestate", "t=2")]
+        with grpc.insecure_channel(f"127.0.0.1:{running.grpc_port}") as channel:
+            message = request([Descriptor([("user", "grace")])])
+            channel.unary_unary(SHOULD_RATE_LIMIT)(message, timeout=5, metadata=metadata)
+        wait_for(collector.spans, "the span")
+    (span,) = collector.spans()
+    assert span["traceState"] == "rojo=1,t=2"
 
 
 def test_a_dead_collector_costs_spans_alone(tmp_path: Path) -> None:

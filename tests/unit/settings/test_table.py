@@ -47,6 +47,7 @@ def test_all_that_the_native_server_takes_can_be_set() -> None:
     }
     fields = {field.name for field in dataclasses.fields(Settings)}
     assert {other_names.get(name, name) for name in taken} <= fields
-    source = (ROOT / "src/tidegate/dataplane/service.py").read_text()
+    parts = ("service.py", "traces.py")
+    source = "".join((ROOT / "src/tidegate/dataplane" / part).read_text() for part in parts)
     unused = [name for name in fields if f"settings.{name}" not in source]
     assert sorted(unused) == ["config", "policy"]

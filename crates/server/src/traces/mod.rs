@@ -5,6 +5,7 @@ mod otlp;
 mod parent;
 mod queue;
 mod span;
+mod state;
 
 pub use parent::Parent;
 pub use queue::Spans;

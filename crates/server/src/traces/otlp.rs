@@ -30,6 +30,9 @@ pub(super) fn span(record: &Record) -> String {
         "endTimeUnixNano": (start_ns + u128::from(record.took_ns)).to_string(),
         "attributes": attributes,
     });
+    if !record.state.is_empty() {
+        span["traceState"] = json!(record.state);
+    }
     if is_error {
         span["status"] = json!({"code": STATUS_ERROR});
     }
@@ -133,7 +136,9 @@ mod tests {
         assert_eq!(span["startTimeUnixNano"], "1764554400000000000");
         assert_eq!(span["endTimeUnixNano"], "1764554400000001234");
         assert_eq!((&span["name"], &span["kind"]), (&json!(METHOD), &json!(2)));
-        assert_eq!(span.get("status"), None);
+        assert_eq!((span.get("status"), span.get("traceState")), (None, None));
+        let handed_on = Record { state: "a=1,b=2".into(), ..Record::for_test(7) };
+        assert_eq!(read(&handed_on)["traceState"], "a=1,b=2");
     }
 
     #[test]

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use tidegate_counters::Stopwatch;
 
 use super::parent::Parent;
 use super::queue::Spans;
+use super::state;
 use crate::decision_id::{DecisionId, random};
 use crate::grpc::transport::Code;
 use crate::node::Node;
@@ -54,6 +55,8 @@ struct Open {
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) parent: Parent,
+    /// What is handed on beside it; mostly nothing.
+    pub(super) state: Box<str>,
     pub(super) id: u64,
     pub(super) asked: Asked,
     pub(super) store: &'static str,
@@ -79,10 +82,17 @@ pub(super) struct Told {
 }
 
 impl Span {
-    /// Begins one for a request of this parent.
-    pub(crate) fn begin(spans: &Arc<Spans>, node: &Node, parent: Parent, asked: Asked) -> Self {
+    /// Begins one for a request of this parent and with these headers.
+    pub(crate) fn begin(
+        spans: &Arc<Spans>,
+        node: &Node,
+        parent: Parent,
+        headers: &HeaderMap,
+        asked: Asked,
+    ) -> Self {
         let record = Record {
             parent,
+            state: state::of(headers),
             // 0 would be no id.
             id: random().max(1),
             asked,
@@ -156,6 +166,7 @@ impl Record {
     pub(super) fn for_test(id: u64) -> Self {
         Self {
             parent: Parent { trace_id: 0xabc, span_id: 0xdef, flags: 3 },
+            state: Box::default(),
             id,
             asked: Asked::ShouldRateLimit,
             store: "memory",

@@ -136,6 +136,17 @@ async fn a_store_that_is_away_is_told() {
 }
 
 #[test]
+fn the_state_of_a_trace_goes_with_its_span() {
+    let running = traced(&[limit("search", 1)]);
+    let headers = [("traceparent", SAMPLED), ("tracestate", "a=1"), ("tracestate", "b=2")];
+    send(running.http(), "GET", "/v1/forward-auth/x", &headers, "");
+    send(running.http(), "GET", "/v1/forward-auth/x", &[("traceparent", SAMPLED)], "");
+    let found = spans(&running);
+    assert_eq!(found[0]["traceState"], "a=1,b=2");
+    assert_eq!(found[1].get("traceState"), None);
+}
+
+#[test]
 fn over_http_what_asks_has_a_span_and_probes_have_none() {
     let running = traced(&[limit("search", 1)]);
     let check = json!({"domain": "shop", "descriptors": [{"tenant": "acme"}]});
