@@ -80,11 +80,12 @@ Otherwise its default holds. `tidegate dev` takes the flags and variables of som
 no file.
 
 `tidegate config` takes the same flags, starts nothing, and prints what would be in force and where
-it comes from; secrets are masked. With `--json` it is JSON.
+it comes from; secrets are masked. With `--json` it is JSON. What `serve` would refuse it refuses,
+too, but for the policy, which `tidegate validate` checks.
 
-Mistakes are named all at once, with their place, and nothing starts: values that cannot be, keys
-and `TIDEGATE_` variables that do not exist. (Those that Kubernetes sets beside a Service called
-`tidegate` are let be.)
+Mistakes are named all at once, with their place, and nothing starts: values that cannot be, files
+that cannot be used, keys and `TIDEGATE_` variables that do not exist. (Those that Kubernetes sets
+beside a Service called `tidegate` are let be.)
 
 Times have a unit: `us`, `ms`, `s` or `min`. Others on the machine can read command lines, so say a
 secret, such as the admin token or a store's password, by the environment or the file.

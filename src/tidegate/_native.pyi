@@ -11,7 +11,10 @@ __all__ = [
     "Policy",
     "Server",
     "ServiceOptions",
+    "check_certificates",
+    "check_doors",
     "check_regex",
+    "check_store",
     "close_journal",
     "next_event",
     "open_journal",
@@ -21,7 +24,12 @@ _Part: TypeAlias = str | bytes | int
 _Descriptor: TypeAlias = Mapping[str, str | bytes | int]
 _Cost: TypeAlias = int | dict[str, int]
 
+def check_certificates(
+    certificate: str, key: str, client_authorities: str | None, client_uris: list[str]
+) -> tuple[str, str] | None: ...
+def check_doors(document: bytes) -> str | None: ...
 def check_regex(pattern: str) -> str | None: ...
+def check_store(url: str, prefix: str) -> str | None: ...
 def open_journal(has_denials: bool) -> None: ...
 def next_event() -> tuple[str, str, list[tuple[str, str]]] | None: ...
 def close_journal() -> None: ...

@@ -2,6 +2,7 @@
 //! objects out. What is decided is decided in the crates below.
 
 mod asked;
+mod checks;
 mod clock;
 mod decision;
 mod descriptors;
@@ -24,6 +25,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The native half of Tidegate.
 #[pyo3::pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use crate::checks::{check_certificates, check_doors, check_store};
     #[pymodule_export]
     use crate::decision::Decision;
     #[pymodule_export]

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 _HELP = """
 Takes the flags of `tidegate serve`, and starts nothing. A flag wins over a TIDEGATE_* variable,
-that over the settings file, that over the default. Secrets are masked.
+that over the settings file, that over the default. Secrets are masked. What `serve` would refuse is
+refused here, files that settings name included; `tidegate validate` checks the policy.
 
 examples:
   tidegate config
@@ -34,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints every setting."""
-    found = settings_.in_force(args).found
+    in_force = settings_.in_force(args)
+    from tidegate.dataplane.usable import check  # noqa: PLC0415  after the arguments are good
+
+    check(in_force)
+    found = in_force.found
     print(_json(found) if args.json else _table(found))
     return 0
 

@@ -35,8 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serves on loopback until Ctrl-C; 2 if it cannot start."""
+    in_force = settings_.in_force(args)
+    from tidegate.dataplane.usable import check  # noqa: PLC0415  after the arguments are good
+
+    check(in_force)
     # Nobody balances over it, so nobody needs to be told before it stops.
-    settings = replace(settings_.read_settings(args), drain_notice_us=0)
+    settings = replace(in_force.settings, drain_notice_us=0)
     if args.file or Path(_USUAL).exists():
         return _serve(Path(args.file or _USUAL), settings, is_own=True)
     with as_file(files("tidegate.dataplane") / _STARTER) as starter:

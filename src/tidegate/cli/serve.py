@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serves until told to stop; 2 if it cannot start."""
-    settings = settings_.read_settings(args)
+    in_force = settings_.in_force(args)
+    settings = in_force.settings
     if settings.policy is None:
         print(
             "tidegate serve: error: which policy? Name its file: tidegate serve --policy FILE."
@@ -43,7 +44,9 @@ def run(args: argparse.Namespace) -> int:
     policy = settings.policy
     from tidegate.dataplane.log import Log  # noqa: PLC0415  after the arguments are good
     from tidegate.dataplane.service import Service  # noqa: PLC0415
+    from tidegate.dataplane.usable import check  # noqa: PLC0415
 
+    check(in_force)
     log = Log(level=settings.log_level, is_json=settings.log_format == "json")
 
     def announce(started: Started) -> None:

@@ -6,6 +6,7 @@ from tidegate.settings.sources import (
     Source,
     add_arguments,
     in_force,
+    raise_all,
     read_settings,
 )
 from tidegate.settings.table import LOOPBACK_GRPC, LOOPBACK_HTTP, ROWS, Setting, Settings
@@ -23,5 +24,6 @@ __all__ = [
     "add_arguments",
     "in_force",
     "masked",
+    "raise_all",
     "read_settings",
 ]

@@ -74,6 +74,10 @@ class InForce:
     settings: Settings
     found: tuple[Found, ...]
 
+    def where(self, name: str) -> str:
+        """Who said the setting of that name: a flag, a variable, or a line of the file."""
+        return next((one.where for one in self.found if one.row.name == name), "")
+
 
 @dataclass(frozen=True, slots=True)
 class _Said:
@@ -139,7 +143,7 @@ def in_force(args: argparse.Namespace, environment: Mapping[str, str] | None = N
     everything = tuple(found.get(row.name) or _default(row) for row in ROWS)
     settings = Settings(**{one.row.field: one.value for one in everything})  # type: ignore[arg-type]  # each row reads its field's type
     problems += _impossible(settings, found)
-    _raise(problems)
+    raise_all(problems)
     return InForce(settings, tuple(one for one in everything if one.row in rows))
 
 
@@ -210,6 +214,8 @@ def _impossible(settings: Settings, found: Mapping[str, Found]) -> Iterable[Conf
         )
 
 
+def raise_all(problems: Sequence[ConfigError]) -> None:
+    """Raises what is wrong, all of it in one error; nothing where nothing is.
 
 def _raise(problems: Sequence[ConfigError]) -> None:
     if len(problems) == 1:

@@ -83,6 +83,11 @@ impl OptionsError {
     pub(super) fn new(problem: impl Into<String>) -> Self {
         Self { problem: problem.into() }
     }
+
+    /// What is wrong, for who knows that it is about the store.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
 }
 
 const FORMS: &str = "use redis://[user:password@]host[:port][/database], rediss:// for TLS, \

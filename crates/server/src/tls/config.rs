@@ -49,6 +49,15 @@ pub enum TlsError {
     },
 }
 
+impl TlsError {
+    /// The file that cannot be used.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Unreadable { path, .. } | Self::Unusable { path, .. } => path,
+        }
+    }
+}
+
 /// The files' contents, as they were at one time.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Contents {
