@@ -63,6 +63,17 @@ impl Clock {
         self.wall_us + self.start.elapsed().as_micros() as u64
     }
 
+    /// The wall clock as it is now, unix microseconds: it may have been set since the start. For
+    /// what another process reads.
+    #[cfg_attr(not(feature = "fake-clock"), expect(clippy::unused_self, reason = "tests set it"))]
+    pub fn wall_us(&self) -> u64 {
+        #[cfg(feature = "fake-clock")]
+        if let Some(fake) = self.fake_us() {
+            return fake;
+        }
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64
+    }
+
     /// Holds the clock at `now_us`; 0 lets the real time run again.
     #[cfg(feature = "fake-clock")]
     pub fn set_us(&self, now_us: u64) {

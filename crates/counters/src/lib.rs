@@ -6,7 +6,7 @@ pub mod memory;
 pub mod redis;
 
 pub use clock::{Clock, Stopwatch};
-pub use memory::{MemoryOptions, MemoryStore};
+pub use memory::{LoadError, Loaded, MemoryOptions, MemoryStore, SaveError, SaveTimes, Saved};
 
 /// What a store says of a request's operations, in the order of `Plan::asked`.
 pub type Outcomes = smallvec::SmallVec<[tidegate_core::Outcome; 4]>;

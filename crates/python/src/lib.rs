@@ -17,6 +17,7 @@ mod regex;
 mod report;
 mod rules;
 mod server;
+mod state;
 mod store;
 
 #[global_allocator]

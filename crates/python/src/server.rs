@@ -1,6 +1,7 @@
 //! The service: the native server, started and stopped from Python. No Python runs on its
 //! threads.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tidegate_server::{ForwardAuth, HeaderProfile, Node, Server as Doors, ServerO
 
 use crate::errors::{self, guarded};
 use crate::options::ServiceOptions;
+use crate::state::{self, StateTaken};
 use crate::store::redis;
 
 /// A running service.
@@ -22,6 +24,8 @@ pub struct Server {
     http: Address,
     grpc: Address,
     certificates: Option<Arc<Certificates>>,
+    // Guards what is told once.
+    taken: Mutex<Option<StateTaken>>,
     // Guards the doors, which are drained once.
     doors: Mutex<Option<Doors>>,
 }
@@ -30,7 +34,8 @@ pub struct Server {
 impl Server {
     /// Opens the doors with a policy in force.
     #[staticmethod]
-    #[pyo3(signature = (snapshot, options, *, admin_token, door_token=None, forward_auth=None))]
+    #[pyo3(signature = (snapshot, options, *, admin_token, door_token=None, forward_auth=None,
+        state_file=None))]
     fn start(
         py: Python<'_>,
         snapshot: &[u8],
@@ -38,6 +43,7 @@ impl Server {
         admin_token: Option<String>,
         door_token: Option<String>,
         forward_auth: Option<&[u8]>,
+        state_file: Option<&str>,
     ) -> PyResult<Self> {
         guarded(|| {
             let clock = Arc::new(Clock::default());
@@ -53,6 +59,8 @@ impl Server {
             }
             let node = Arc::new(node);
             node.load(snapshot).map_err(|error| errors::snapshot(&error))?;
+            // Before the doors open, so that nobody is answered by less.
+            let taken = state_file.and_then(|path| py.detach(|| state::take(&node, path)));
             let usual = ServerOptions::default();
             let options = ServerOptions {
                 http: address(&options.http)?,
@@ -78,6 +86,7 @@ impl Server {
                 http: doors.http_address().clone(),
                 grpc: doors.grpc_address().clone(),
                 certificates: doors.certificates().cloned(),
+                taken: Mutex::new(taken),
                 doors: Mutex::new(Some(doors)),
             })
         })
@@ -124,6 +133,22 @@ impl Server {
     #[getter]
     fn tls_loads(&self) -> u64 {
         self.certificates.as_ref().map_or(0, |certificates| certificates.loaded())
+    }
+
+    /// What was taken up from the state file at the start; None if there was none. Told once.
+    fn state_taken(&self) -> Option<StateTaken> {
+        self.taken.lock().take()
+    }
+
+    /// Puts what counters in memory hold into a file, for the next start: how many counters, and
+    /// how many shared ones had to be left out. None if the store is shared. To be called after
+    /// `drain`.
+    fn save_state(&self, py: Python<'_>, path: &str) -> PyResult<Option<(u64, u64)>> {
+        guarded(|| {
+            let saved = py.detach(|| self.node.save_state(Path::new(path)));
+            let saved = saved.map_err(|error| errors::config(error.to_string()))?;
+            Ok(saved.map(|saved| (saved.counters, saved.left_out)))
+        })
     }
 
     /// Puts another snapshot in force; what was counted stays.

@@ -1,5 +1,6 @@
 //! One running data plane: the policy in force, the counters, the clock, and what is told of them.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use arc_swap::ArcSwapOption;
 use http::HeaderMap;
 use parking_lot::Mutex;
 use tidegate_core::{Identities, RuleSet, SnapshotError};
-use tidegate_counters::Clock;
+use tidegate_counters::{Clock, LoadError, Loaded, SaveError, SaveTimes, Saved};
 use tokio::sync::watch;
 
 use crate::explain::Ring;
@@ -143,6 +144,27 @@ impl Node {
         self.is_ready.send_if_modified(|state| !std::mem::replace(&mut state.has_policy, true));
         before.into_iter().for_each(retire);
         Ok(revision)
+    }
+
+    /// Puts what the counters in memory hold into a file, in place of the one before; none if the
+    /// store is shared. For a node that serves no more.
+    ///
+    /// # Errors
+    /// The file cannot be written, or is one of another kind.
+    pub fn save_state(&self, path: &Path) -> Result<Option<Saved>, SaveError> {
+        let identities = self.identities.lock();
+        let times = SaveTimes { clock_us: self.clock.now_us(), wall_us: self.clock.wall_us() };
+        self.store.save(path, &identities, times)
+    }
+
+    /// Takes up what [`Node::save_state`] left; none if it left nothing. For a node that does not
+    /// serve yet.
+    ///
+    /// # Errors
+    /// The file cannot be read or used; nothing of it is taken up.
+    pub fn load_state(&self, path: &Path) -> Result<Option<Loaded>, LoadError> {
+        let mut identities = self.identities.lock();
+        self.store.load(path, &mut identities, self.clock.now_us())
     }
 
     /// Notes that a policy never became a snapshot, for `/readyz` and the metrics.

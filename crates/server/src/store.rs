@@ -1,8 +1,10 @@
 //! The store that a node was started with, and a worker thread's way to it.
 
-use tidegate_core::Plan;
+use std::path::Path;
+
+use tidegate_core::{Identities, Plan};
 use tidegate_counters::redis::{self, Aboard, Departure, RedisHandle, RedisStore, StoreError};
-use tidegate_counters::{MemoryStore, Outcomes};
+use tidegate_counters::{LoadError, Loaded, MemoryStore, Outcomes, SaveError, SaveTimes, Saved};
 
 use crate::metrics::{Kind, Page};
 
@@ -172,6 +174,32 @@ impl Store {
                 let help = "Decisions told before as many replicas as wanted had their charges.";
                 page.single(name, Kind::Counter, help, health.unreplicated);
             }
+        }
+    }
+
+    /// Puts counters in memory into a file; none are saved of a shared store, which outlives us.
+    pub(crate) fn save(
+        &self,
+        path: &Path,
+        identities: &Identities,
+        times: SaveTimes,
+    ) -> Result<Option<Saved>, SaveError> {
+        match self {
+            Self::Memory(memory) => memory.save(path, identities, times).map(Some),
+            Self::Redis(_) => Ok(None),
+        }
+    }
+
+    /// Takes counters up from a file, if there is one and the store is in memory.
+    pub(crate) fn load(
+        &self,
+        path: &Path,
+        identities: &mut Identities,
+        now_us: u64,
+    ) -> Result<Option<Loaded>, LoadError> {
+        match self {
+            Self::Memory(memory) => memory.load(path, identities, now_us),
+            Self::Redis(_) => Ok(None),
         }
     }
 

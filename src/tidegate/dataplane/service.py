@@ -14,6 +14,7 @@ from tidegate.dataplane.feed import Failed, Loaded, PolicyFeed
 from tidegate.dataplane.files import connections_that_fit
 from tidegate.dataplane.journal import journal_in
 from tidegate.dataplane.log import Log
+from tidegate.dataplane.state import keep, tell_taken
 from tidegate.dataplane.traces import traces_to
 from tidegate.errors import ConfigError, TidegateError
 from tidegate.settings.forward_auth import read_doors
@@ -85,8 +86,12 @@ class Service:
         server = self._start(first)
         addresses = (server.http_address, server.grpc_address)
         announce(Started(*addresses, first.snapshot.revision, first.document))
+        if self._settings.state_file is not None:
+            tell_taken(self._settings.state_file, server, self._log)
         with journal_in(self._log), traces_to(self._settings, server, self._log):
             self._serve(server)
+        if self._settings.state_file is not None:
+            keep(self._settings.state_file, server, self._log)
         self._log.info("stopped")
         return 0
 
@@ -132,6 +137,7 @@ class Service:
             admin_token=settings.admin_token,
             door_token=settings.door_token,
             forward_auth=read_doors(settings.forward_auth) if settings.forward_auth else None,
+            state_file=settings.state_file,
         )
 
     def _connections(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate import _native
@@ -24,7 +26,7 @@ def check(in_force: InForce) -> None:
     Raises:
         ConfigError: if any cannot be used; names all, and who said them.
     """
-    parts = (_store, _doors, _certificates, _collector)
+    parts = (_store, _state, _doors, _certificates, _collector)
     raise_all([problem for part in parts for problem in part(in_force)])
 
 
@@ -72,3 +74,15 @@ def _collector(in_force: InForce) -> Iterator[ConfigError]:
         trust(in_force.settings.otlp_ca)
     except ConfigError as error:
         yield ConfigError(error.message, path=in_force.where("otlp-ca"))
+
+
+def _state(in_force: InForce) -> Iterator[ConfigError]:
+    if in_force.settings.state_file is None:
+        return
+    file = Path(in_force.settings.state_file)
+    where = in_force.where("state-file")
+    if not file.parent.is_dir():
+        yield ConfigError(f"there is no folder {file.parent}", path=where, hint="make it")
+    elif file.is_dir() or not os.access(file.parent, os.W_OK | os.X_OK):
+        hint = "name a file in a folder that this user may write"
+        yield ConfigError(f"cannot be written: {file}", path=where, hint=hint)

@@ -206,6 +206,12 @@ def _impossible(settings: Settings, found: Mapping[str, Found]) -> Iterable[Conf
         lacks = getattr(settings, needed.replace("-", "_")) is None
         if one is not None and one.value is not None and lacks:
             yield ConfigError(f"{name} needs {needed} beside it", path=one.where)
+    if settings.state_file is not None and settings.store is not None:
+        yield ConfigError(
+            "state-file is for counters in memory; those of a shared store outlive a node anyway",
+            path=found["state-file"].where,
+            hint="leave it out, or leave out store",
+        )
     if settings.otlp_ca is not None and (settings.otlp_endpoint or "").startswith("http:"):
         yield ConfigError(
             "otlp-ca is for a collector with a certificate",
@@ -217,7 +223,9 @@ def _impossible(settings: Settings, found: Mapping[str, Found]) -> Iterable[Conf
 def raise_all(problems: Sequence[ConfigError]) -> None:
     """Raises what is wrong, all of it in one error; nothing where nothing is.
 
-def _raise(problems: Sequence[ConfigError]) -> None:
+    Raises:
+        ConfigError: if there is any.
+    """
     if len(problems) == 1:
         raise problems[0]
     if problems:

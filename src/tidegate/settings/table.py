@@ -30,6 +30,7 @@ class Settings:
     store_wait_replicas: int
     store_batch: int
     max_counters: int
+    state_file: str | None
     headers: str
     admin_token: str | None = field(repr=False)
     door_token: str | None = field(repr=False)
@@ -163,6 +164,12 @@ ROWS: tuple[Setting, ...] = (
         "1000000",
         "counters in memory at most; newcomers share some beyond",
         "counters",
+    ),
+    Setting(
+        "state-file",
+        values.path(),
+        "",
+        "where counters in memory are kept from a clean stop to the next start; of one node alone",
     ),
     Setting(
         "headers",

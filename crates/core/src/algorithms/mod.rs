@@ -5,6 +5,7 @@
 
 pub mod calendar;
 mod met;
+mod moved;
 pub mod sliding_log;
 pub mod slots;
 pub mod token_bucket;

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use super::moved::shifted;
+
 /// One instant at which something was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
@@ -34,6 +36,34 @@ impl Log {
     /// True if nothing is held.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// The time of each entry, in order, and what was admitted then.
+    pub fn entries(&self) -> impl Iterator<Item = (u64, u64)> {
+        let mut before = self.gone;
+        self.entries.iter().map(move |entry| {
+            let cost = entry.total - before;
+            before = entry.total;
+            (entry.time, cost)
+        })
+    }
+
+    /// Adds an entry behind the others; false, and nothing is added, if it is not later than they
+    /// are or holds nothing.
+    pub fn append(&mut self, time: u64, cost: u64) -> bool {
+        let Some(total) = self.newest_total().checked_add(cost) else { return false };
+        let may_follow = cost > 0 && self.last().is_none_or(|last| last < time);
+        if may_follow {
+            self.entries.push_back(Entry { time, total });
+        }
+        may_follow
+    }
+
+    /// Moves all entries to where they are as far from `to` as they were from `from`.
+    pub(super) fn shift(&mut self, from: u64, to: u64) {
+        for entry in &mut self.entries {
+            entry.time = shifted(entry.time, from, to);
+        }
     }
 
     /// Entries later than `now` become `now`, merged into one.

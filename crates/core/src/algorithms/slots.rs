@@ -65,6 +65,30 @@ impl Slots {
         Self { counts: vec![0; length].into(), last: now }
     }
 
+    /// A window of these counts, newest first; none where no split has that many.
+    pub fn of(counts: Vec<u64>, last: u64) -> Option<Self> {
+        let is_split = (2..=MOST_SLOTS as usize + 1).contains(&counts.len());
+        is_split.then(|| Self { counts: counts.into(), last })
+    }
+
+    /// What it counted, newest first.
+    pub const fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// Numbers that split a period as this window is split. They are no limit's: N is 0, and whether
+    /// the oldest slot counts whole does not stand in a window.
+    pub const fn split(&self, period_us: u64) -> Numbers {
+        let shape = Shape { slots: self.counts.len() as u64 - 1, is_conservative: false };
+        Numbers { n: 0, period_us, burst: shape.packed() }
+    }
+
+    /// Taken from `from` to another clock, which shows `to`: what `from` sees is in the slots of `to`.
+    pub(super) fn shift(&mut self, period_us: u64, from: u64, to: u64) {
+        self.roll(&self.split(period_us), from.max(self.last));
+        self.last = to;
+    }
+
     /// True if it is split as these numbers say; a shared counter may meet others.
     pub const fn is_split_as(&self, numbers: &Numbers) -> bool {
         self.counts.len() == Shape::of(numbers).slots as usize + 1

@@ -21,4 +21,11 @@ impl Identities {
         let next = LimitUid(self.known.len() as u32);
         *self.known.entry((domain.to_owned(), id.to_owned(), algorithm)).or_insert(next)
     }
+
+    /// All limits that have a number, in no order: domain, id and algorithm.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &str, Algorithm, LimitUid)> {
+        self.known
+            .iter()
+            .map(|((domain, id, algorithm), uid)| (domain.as_str(), id.as_str(), *algorithm, *uid))
+    }
 }

@@ -3,7 +3,9 @@
 mod forms;
 mod index;
 mod record;
+mod saved;
 mod shard;
 mod store;
 
+pub use saved::{LoadError, Loaded, SaveError, SaveTimes, Saved};
 pub use store::{MemoryOptions, MemoryStore};

@@ -116,19 +116,25 @@ impl Record {
     /// True if a bucket or a window holds nothing at `now`, so that forgetting it frees nobody.
     pub fn is_unused(&self, form: Form, now: u64) -> bool {
         match self.unpack(form) {
-            Packed::Whole(State::Bucket(bucket)) => {
-                now >= bucket.last && bucket.drained(now).used() == 0
-            }
-            Packed::Whole(State::Windows(windows)) if now >= windows.last => {
-                let sliding = form.algorithm == Algorithm::SlidingWindow;
-                let rolled = windows.rolled(form.period_us, now, sliding);
-                rolled.prev == 0 && rolled.cur == 0
-            }
-            Packed::Whole(State::Spent(spent)) if now >= spent.last => {
-                spent.count == 0 || now >= spent.end
-            }
-            _ => false,
+            Packed::Whole(state) => holds_nothing(&state, form.algorithm, form.period_us, now),
+            Packed::At(_) => false,
         }
+    }
+}
+
+/// True if a state means nothing at `now` any more; never before its last write.
+pub fn holds_nothing(state: &State, algorithm: Algorithm, period_us: u64, now: u64) -> bool {
+    match state {
+        State::Bucket(bucket) => now >= bucket.last && bucket.drained(now).used() == 0,
+        State::Windows(windows) if now >= windows.last => {
+            let sliding = algorithm == Algorithm::SlidingWindow;
+            let rolled = windows.rolled(period_us, now, sliding);
+            rolled.prev == 0 && rolled.cur == 0
+        }
+        State::Log(log) => log.reset(period_us, now) == 0,
+        State::Spent(spent) => now >= spent.last && (spent.count == 0 || now >= spent.end),
+        State::Slots(slots) => now >= slots.last && slots.is_unused(&slots.split(period_us), now),
+        State::Windows(_) | State::Absent => false,
     }
 }
 

@@ -13,6 +13,7 @@ use tidegate_core::{Algorithm, Numbers};
 use super::forms::{Form, Forms};
 use super::index::{Index, Place};
 use super::record::{Key, Packed, Record};
+use super::saved::Held;
 
 /// Records are kept in chunks, so that growth copies none of them.
 const CHUNK: usize = 256;
@@ -241,6 +242,62 @@ impl Shard {
             }
         }
         None
+    }
+
+    /// The limits that have counters here.
+    pub fn limits(&self) -> impl Iterator<Item = u32> {
+        self.by_limit.iter().filter(|(_, held)| **held > 0).map(|(limit, _)| *limit)
+    }
+
+    /// Shows each counter that holds something at `now`; says how many shared ones do, which are
+    /// not shown. The first error ends it.
+    pub fn visit<E>(
+        &self,
+        now: u64,
+        mut show: impl FnMut(Form, &[u8], Held<'_>) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let mut shared = 0;
+        for record in self.chunks.iter().flatten() {
+            let form = self.forms.get(record.form());
+            if form == NOBODY || form.period_us == 0 || self.is_unused(record, now) {
+                continue;
+            }
+            let Some(key) = record.key.bytes() else {
+                shared += 1;
+                continue;
+            };
+            match record.unpack(form) {
+                Packed::Whole(state) => show(form, key, Held::Whole(&state))?,
+                Packed::At(at) => match &self.large[at as usize] {
+                    Some(Large::Log(log)) => show(form, key, Held::Log(log))?,
+                    Some(Large::Slots(slots, _)) => show(form, key, Held::Slots(slots))?,
+                    None => {}
+                },
+            }
+        }
+        Ok(shared)
+    }
+
+    /// Makes a counter with what it held before; false if the store is full.
+    pub fn restore(
+        &mut self,
+        shared: &Shared,
+        hash: u64,
+        (limit, key): (u32, &[u8]),
+        (algorithm, period_us): (Algorithm, u64),
+        state: State,
+    ) -> bool {
+        let has_room = shared.take_place();
+        if has_room {
+            let place = self.grow();
+            self.settle(shared, place, hash, limit, key);
+            let numbers = match &state {
+                State::Slots(slots) => slots.split(period_us),
+                _ => Numbers { n: 0, period_us, burst: 0 },
+            };
+            self.write(place, algorithm, &numbers, state);
+        }
+        has_room
     }
 
     fn is_unused(&self, record: &Record, now: u64) -> bool {

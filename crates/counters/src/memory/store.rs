@@ -6,9 +6,11 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::{SmallVec, smallvec};
 use tidegate_core::algorithms::Met;
 use tidegate_core::algorithms::State;
-use tidegate_core::{Action, Numbers, Outcome, Plan, Rule, Verdict};
+use tidegate_core::{Action, Algorithm, Numbers, Outcome, Plan, Rule, Verdict};
 
 use super::index::Place;
+use super::record::holds_nothing;
+use super::saved::TakenUp;
 use super::shard::{Pinned, Seeds, Shard, Shared};
 use crate::Outcomes;
 
@@ -119,6 +121,34 @@ impl MemoryStore {
             if let Some(place) = shard.find(hash, limit, key) {
                 shard.remove(&self.shared, place);
             }
+        }
+    }
+
+    /// The shards, each to be locked alone.
+    pub(super) fn all_shards(&self) -> &[Mutex<Shard>] {
+        &self.shards
+    }
+
+    /// Makes a counter that was saved: of this limit and key, with what it held.
+    pub(super) fn take_up(
+        &self,
+        (limit, key): (u32, &[u8]),
+        algorithm: Algorithm,
+        period_us: u64,
+        state: State,
+        now: u64,
+    ) -> TakenUp {
+        let hash = self.shared.hash(limit, key);
+        let mut shard = self.shards[self.shard_of(hash)].lock();
+        let is_there = shard.find(hash, limit, key).is_some();
+        if is_there || holds_nothing(&state, algorithm, period_us, now) {
+            return TakenUp::Ended;
+        }
+        let form = (algorithm, period_us);
+        if shard.restore(&self.shared, hash, (limit, key), form, state) {
+            TakenUp::Held
+        } else {
+            TakenUp::NoRoom
         }
     }
 
