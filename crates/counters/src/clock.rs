@@ -65,7 +65,6 @@ impl Clock {
 
     /// The wall clock as it is now, unix microseconds: it may have been set since the start. For
     /// what another process reads.
-    #[cfg_attr(not(feature = "fake-clock"), expect(clippy::unused_self, reason = "tests set it"))]
     pub fn wall_us(&self) -> u64 {
         #[cfg(feature = "fake-clock")]
         if let Some(fake) = self.fake_us() {

@@ -29,7 +29,7 @@ pub fn check_store(py: Python<'_>, url: &str, prefix: &str) -> PyResult<Option<S
 
 /// Says which certificate file cannot be used, and why; None if all can.
 #[pyfunction]
-#[pyo3(signature = (certificate, key, client_authorities, client_uris))]
+#[expect(clippy::needless_pass_by_value, reason = "made from a list of Python")]
 pub fn check_certificates(
     py: Python<'_>,
     certificate: &str,

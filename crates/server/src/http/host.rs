@@ -12,14 +12,14 @@ pub fn mistake(version: Version, headers: &HeaderMap) -> Option<&'static str> {
         (None, _) if version < Version::HTTP_11 => None,
         (None, _) => Some("HTTP/1.1 wants the header host"),
         (Some(_), Some(_)) => Some("the header host came more than once"),
-        (Some(host), None) if host.as_bytes().iter().all(may_name_a_host) => None,
+        (Some(host), None) if host.as_bytes().iter().copied().all(may_name_a_host) => None,
         (Some(_), None) => Some("the header host is no host, such as limits.example:8080"),
     }
 }
 
 /// What a host with its port is made of (RFC 3986, section 3.2).
-fn may_name_a_host(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte)
+fn may_name_a_host(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte)
 }
 
 #[cfg(test)]
