@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Read};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ const MODE: u32 = 0o600;
 /// Replaces the file by what is written, once that is on the disk.
 pub fn replace<T>(
     path: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>,
+    write: impl FnOnce(&mut File) -> io::Result<T>,
 ) -> Result<T, SaveError> {
     let unwritable = |source| SaveError::Unwritable { path: path.to_owned(), source };
     if !is_ours_to_replace(path).map_err(unwritable)? {
@@ -54,18 +54,14 @@ fn draft_of(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn write_anew<T>(
-    draft: &Path,
-    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<T>,
-) -> io::Result<T> {
+fn write_anew<T>(draft: &Path, write: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
     match fs::remove_file(draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(draft)?;
-    let mut writer = BufWriter::with_capacity(1 << 16, file);
-    let written = write(&mut writer)?;
-    writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(draft)?;
+    let written = write(&mut file)?;
+    file.sync_all()?;
     Ok(written)
 }
 

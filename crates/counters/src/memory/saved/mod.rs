@@ -6,6 +6,7 @@ mod file;
 mod format;
 mod read;
 mod store;
+mod sum;
 mod write;
 
 pub use error::{LoadError, SaveError};

@@ -12,6 +12,7 @@ use super::error::{LoadError, SaveError};
 use super::file;
 use super::format::{Head, Named};
 use super::read::{Coming, Reader};
+use super::sum;
 use super::write::{Leaving, Writer};
 use crate::memory::MemoryStore;
 
@@ -113,11 +114,13 @@ impl MemoryStore {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // Once to see that all of it can be used, and once to use it.
-        let (reader, head) = Reader::new(BufReader::new(&file))?;
+        // To see that all of it can be used and is what was written, before any of it is used.
+        let (reader, head) = Reader::new(buffered(&file))?;
         reader.counters(&head, |_| {})?;
         file.rewind()?;
-        let (reader, head) = Reader::new(BufReader::new(&file))?;
+        sum::check(&file)?;
+        file.rewind()?;
+        let (reader, head) = Reader::new(buffered(&file))?;
         let uids: Vec<u32> = head
             .limits
             .iter()
@@ -143,6 +146,10 @@ impl MemoryStore {
         })?;
         Ok(Some(loaded))
     }
+}
+
+fn buffered(file: &File) -> BufReader<&File> {
+    BufReader::with_capacity(1 << 16, file)
 }
 
 /// What became of a counter of a file.

@@ -1,18 +1,19 @@
 //! Counters to bytes.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
-use sha2::{Digest, Sha256};
 use tidegate_core::algorithms::State;
 use tidegate_core::algorithms::sliding_log::Log;
 use tidegate_core::algorithms::slots::Slots;
 
 use super::format::{END, FORM, Head, MAGIC, code};
+use super::sum::Summing;
+
+const BUFFER: usize = 1 << 16;
 
 /// Writes a file front to back, and its checksum last.
-pub struct Writer<W> {
-    out: W,
-    sum: Sha256,
+pub struct Writer<W: Write> {
+    out: BufWriter<Summing<W>>,
     counters: u64,
 }
 
@@ -44,7 +45,8 @@ pub enum Held<'a> {
 impl<W: Write> Writer<W> {
     /// Begins with the head.
     pub fn new(out: W, head: &Head) -> io::Result<Self> {
-        let mut writer = Self { out, sum: Sha256::new(), counters: 0 };
+        let out = BufWriter::with_capacity(BUFFER, Summing::new(out));
+        let mut writer = Self { out, counters: 0 };
         writer.put(&MAGIC)?;
         writer.put(&FORM.to_le_bytes())?;
         writer.numbers(&[head.clock_us, head.wall_us])?;
@@ -86,7 +88,8 @@ impl<W: Write> Writer<W> {
     pub fn end(mut self) -> io::Result<u64> {
         self.put(&END.to_le_bytes())?;
         self.numbers(&[self.counters])?;
-        self.out.write_all(&self.sum.finalize())?;
+        let summing = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        summing.end()?;
         Ok(self.counters)
     }
 
@@ -113,7 +116,6 @@ impl<W: Write> Writer<W> {
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.sum.update(bytes);
         self.out.write_all(bytes)
     }
 }
