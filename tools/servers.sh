@@ -1,8 +1,10 @@
 #!/bin/sh
 # Installs the proxies that tests of the doors run, nginx and HAProxy with Lua, a Redis that speaks
 # TLS, which the wheel's server does not, and faketime, which sets a store's clock. Where it may not,
-# it says what is missing, and those tests are skipped.
+# it says what is missing, and those tests are skipped. With BUILD_PROXIES it builds those that are no
+# packages, too.
 set -u
+[ -z "${BUILD_PROXIES:-}" ] || "$(dirname "$0")/proxies.sh"
 missing=''
 for server in nginx haproxy redis-server faketime; do
     PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v "$server" >/dev/null || missing="$missing $server"

@@ -111,9 +111,13 @@ class Envoy:
         return int(listener["local_address"]["socket_address"]["port_value"])
 
 
-def get(port: int, path: str, headers: dict[str, str] | None = None) -> Response:
-    """One GET on a connection of its own."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+def get(
+    port: int, path: str, headers: dict[str, str] | None = None, source: str | None = None
+) -> Response:
+    """One GET on a connection of its own, from that address of loopback."""
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", port, timeout=TIMEOUT_S, source_address=(source, 0) if source else None
+    )
     try:
         connection.request("GET", path, headers=headers or {})
         answer = connection.getresponse()

@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.servers.envoy import Response, get
-from tests.servers.proxies import EXAMPLES, Proxy, free_port, proxy_binary
+from tests.servers.proxies import (
+    EXAMPLES,
+    KINDS,
+    Kind,
+    Proxy,
+    free_port,
+    how_to_get,
+    proxy_binary,
+)
 from tests.servers.tidegate import Tidegate
 from tests.servers.upstream import Upstream
 
@@ -23,7 +31,6 @@ domains:
       - {id: login, when: {route: /login}, per: [ip], rate: 1/h, on_store_failure: closed}
       - {id: shut, when: {route: /shut}, rate: 0/h}
 """
-PROXIES = {"nginx": ("nginx.conf", 10080), "haproxy": ("haproxy.cfg", 10081)}
 
 
 @dataclass(frozen=True)
@@ -31,15 +38,15 @@ class Gateway:
     """A proxy in front of an application, and the Tidegate that it asks."""
 
     name: str
+    kind: Kind
     proxy: Proxy
     tidegate: Tidegate
     app: Upstream
 
-    def get(self, path: str, **headers: str) -> Response:
+    def get(self, path: str, source: str | None = None, **headers: str) -> Response:
         """Sends one request; `x_tenant="a"` is the header `x-tenant: a`."""
-        return get(
-            self.proxy.port, path, {key.replace("_", "-"): it for key, it in headers.items()}
-        )
+        said = {key.replace("_", "-"): it for key, it in headers.items()}
+        return get(self.proxy.port, path, said, source)
 
     def statuses(self, *paths: str, **headers: str) -> list[int]:
         """Sends a request for each of these paths."""
@@ -51,6 +58,7 @@ class StartGateway:
 
     def __init__(self, name: str, binary: str, folder: Path, stack: ExitStack) -> None:
         self.name = name
+        self.kind = KINDS[name]
         self._binary, self._folder, self._stack = binary, folder, stack
 
     def __call__(
@@ -58,25 +66,26 @@ class StartGateway:
         *options: str,
         policy: str = POLICY,
         is_up: bool = True,
+        doors: Path = EXAMPLES / "doors.toml",
         edit: Callable[[str], str] = str,
     ) -> Gateway:
         """Starts one; `options` are more arguments of `tidegate serve`."""
         app = self._stack.enter_context(Upstream())
-        doors = ("--forward-auth", str(EXAMPLES / "doors.toml"))
-        tidegate = Tidegate(policy, self._folder, None, (*doors, *options))
+        options = ("--forward-auth", str(doors), *options)
+        tidegate = Tidegate(policy, self._folder, None, options)
         tidegate.http_port = free_port()
         if is_up:
             self._stack.enter_context(tidegate)
-        example, listen = PROXIES[self.name]
         ports = {8080: tidegate.http_port, 9000: app.port}
-        proxy = Proxy(self._binary, example, listen, ports, self._folder, edit)
-        return Gateway(self.name, self._stack.enter_context(proxy), tidegate, app)
+        proxy = Proxy(self._binary, self.name, ports, self._folder, edit)
+        self._stack.enter_context(proxy)
+        return Gateway(self.name, self.kind, proxy, tidegate, app)
 
 
-@pytest.fixture(params=PROXIES)
+@pytest.fixture(params=KINDS)
 def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StartGateway]:
     binary = proxy_binary(request.param)
     if binary is None:
-        pytest.skip(f"there is no {request.param} here; as root tools/servers.sh installs it")
+        pytest.skip(how_to_get(request.param))
     with ExitStack() as stack:
         yield StartGateway(request.param, binary, tmp_path, stack)

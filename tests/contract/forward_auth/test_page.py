@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 from tests.docs.pages import page
-from tests.servers.proxies import EXAMPLES
+from tests.servers.proxies import EXAMPLES, KINDS
 from tidegate.settings.forward_auth import FIELDS, read_doors
 
 PAGE = page("docs/proxies.md")
-TESTED = ("doors.toml", "nginx.conf", "haproxy.cfg", "haproxy.lua")
+TESTED = ("doors.toml", *(name for kind in KINDS.values() for name in kind.files))
 
 
 def _parts(first: str, last: str) -> list[str]:
@@ -20,8 +20,9 @@ def _parts(first: str, last: str) -> list[str]:
 
 def test_what_the_page_shows_of_the_examples_stands_in_them() -> None:
     examples = "\n".join((EXAMPLES / name).read_text() for name in TESTED)
-    shown = [text for text in _parts("## Doors", "## Traefik") if not text.startswith("tidegate")]
-    assert len(shown) >= 6
+    parts = _parts("## Doors", "## Traefik")
+    shown = [text for text in parts if not text.startswith("tidegate")]
+    assert len(shown) >= 8
     for part in shown:
         assert part in examples, part
 
@@ -30,7 +31,7 @@ def test_doors_of_other_proxies_can_be_read(tmp_path: Path) -> None:
     file = tmp_path / "doors.toml"
     texts = [block.text for block in PAGE.blocks if block.text.startswith("[forward_auth.")]
     file.write_text("\n".join(texts))
-    assert set(json.loads(read_doors(str(file)))) == {"nginx", "traefik", "envoy"}
+    assert set(json.loads(read_doors(str(file)))) == {"nginx", "traefik", "caddy", "envoy"}
 
 
 def test_every_field_of_a_door_is_explained() -> None:
