@@ -12,15 +12,26 @@ use tidegate_server::tls::Certificates;
 use crate::errors::guarded;
 use crate::options::tls_files;
 
-/// Says what is wrong with the URL of a shared store or a file that it names; None if nothing is.
+/// Says what is wrong with the URL of a shared store, a file that it names or what is set beside it;
+/// None if nothing is.
 /// Nothing is connected to.
 #[pyfunction]
-pub fn check_store(py: Python<'_>, url: &str, prefix: &str) -> PyResult<Option<String>> {
+#[pyo3(signature = (url, *, prefix, deadline_us, wait_replicas, store_batch))]
+pub fn check_store(
+    py: Python<'_>,
+    url: &str,
+    prefix: &str,
+    deadline_us: u64,
+    wait_replicas: u32,
+    store_batch: usize,
+) -> PyResult<Option<String>> {
     guarded(|| {
         let made = py.detach(|| {
             let mut options = RedisOptions::parse(url)?;
             prefix.clone_into(&mut options.prefix);
-            options.deadline = Duration::from_secs(1);
+            options.deadline = Duration::from_micros(deadline_us);
+            options.wait_replicas = wait_replicas;
+            options.batch = store_batch;
             RedisStore::new(options, Arc::new(Clock::default()))
         });
         Ok(made.err().map(|error| error.problem().to_owned()))

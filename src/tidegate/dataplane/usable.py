@@ -33,7 +33,13 @@ def check(in_force: InForce) -> None:
 def _store(in_force: InForce) -> Iterator[ConfigError]:
     settings = in_force.settings
     if settings.store is not None:
-        wrong = _native.check_store(settings.store, f"{settings.prefix}:")
+        wrong = _native.check_store(
+            settings.store,
+            prefix=f"{settings.prefix}:",
+            deadline_us=settings.store_timeout_us,
+            wait_replicas=settings.store_wait_replicas,
+            store_batch=settings.store_batch,
+        )
         if wrong is not None:
             yield ConfigError(wrong, path=in_force.where("store"))
 

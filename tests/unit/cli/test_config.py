@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.tls.certificates import Authority
+from tidegate import _native
 from tidegate.cli.main import main
 from tidegate.settings import ROWS
 
@@ -97,6 +98,16 @@ def test_a_store_that_cannot_be_used_is_named_as_serve_names_it(
     assert "sesame" not in said
     monkeypatch.setenv("TIDEGATE_STORE", url)
     assert refused_by_both([], capsys).startswith("tidegate: error: TIDEGATE_STORE: ")
+
+
+def test_what_is_set_beside_a_store_is_judged_with_it() -> None:
+    said = [
+        _native.check_store(
+            "redis://h", prefix="tg:", deadline_us=5_000, wait_replicas=1, store_batch=batch
+        )
+        for batch in (64, 65)
+    ]
+    assert said == [None, "a call decides 1 to 64 requests"]
 
 
 def test_files_that_cannot_be_used_are_all_named_as_serve_names_them(
