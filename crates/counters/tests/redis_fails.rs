@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use redis_support::{
-    Server, handle, hit, left, limit, on_worker, peek, policy, recovers, store, timed,
+    Server, decide, handle, hit, left, limit, on_worker, peek, policy, recovers, store, timed,
 };
 use tidegate_core::{RuleSet, Verb};
 use tidegate_counters::clock::Deadline;
@@ -41,7 +41,7 @@ fn b11_a_flushed_script_is_loaded_once_and_each_request_charged_once() {
                 for _ in 0..10 {
                     let (handle, rules) = (handle.clone(), Rc::clone(&rules));
                     tasks.push(tokio::task::spawn_local(async move {
-                        handle.decide(&hit(&rules, "acme")).await.unwrap()[0].fits
+                        decide(&handle, &hit(&rules, "acme")).await.unwrap()[0].fits
                     }));
                 }
                 tokio::task::yield_now().await;
@@ -71,7 +71,7 @@ fn a_killed_server_fails_calls_at_once_and_is_back_within_two_seconds() {
         server.kill();
         sleep(Duration::from_millis(300)).await;
         for _ in 0..100 {
-            let (answer, took) = timed(handle.decide(&hit(&rules, "acme"))).await;
+            let (answer, took) = timed(decide(&handle, &hit(&rules, "acme"))).await;
             let error = answer.unwrap_err();
             assert!(matches!(error, StoreError::Disconnected { .. }), "{error:?}");
             assert!(!error.may_have_written());
@@ -109,7 +109,7 @@ fn b81_a_store_that_is_away_at_the_start_is_found_when_it_comes() {
         let rules = rules();
         let handle = store(&server.url()).handle();
         sleep(Duration::from_millis(500)).await;
-        let error = handle.decide(&hit(&rules, "acme")).await.unwrap_err();
+        let error = decide(&handle, &hit(&rules, "acme")).await.unwrap_err();
         assert!(matches!(error, StoreError::Disconnected { .. }), "{error:?}");
         server.spawn();
         let took = recovers(&handle, &rules).await;
@@ -117,7 +117,7 @@ fn b81_a_store_that_is_away_at_the_start_is_found_when_it_comes() {
         let unknown = store("redis://no-such-host.invalid");
         let handle = unknown.handle();
         sleep(Duration::from_millis(100)).await;
-        assert!(handle.decide(&hit(&rules, "acme")).await.is_err());
+        assert!(decide(&handle, &hit(&rules, "acme")).await.is_err());
         assert!(unknown.decide_blocking(&hit(&rules, "acme")).is_err());
     });
 }
@@ -155,7 +155,7 @@ fn a_call_whose_answer_is_lost_is_not_sent_again() {
     let cut = store(&format!("redis://127.0.0.1:{port}"));
     on_worker(async {
         let handle = handle(&cut).await;
-        let error = handle.decide(&hit(&rules, "acme")).await.unwrap_err();
+        let error = decide(&handle, &hit(&rules, "acme")).await.unwrap_err();
         assert!(matches!(error, StoreError::Lost { .. }), "{error:?}");
         assert!(error.may_have_written());
         let error = cut.decide_blocking(&hit(&rules, "acme")).unwrap_err();
@@ -168,7 +168,7 @@ fn a_call_whose_answer_is_lost_is_not_sent_again() {
 
 /// The class of the error that a hit meets, on both sides.
 async fn refused(store: &RedisStore, handle: &RedisHandle, rules: &RuleSet) -> ErrorClass {
-    let StoreError::Refused { class, .. } = handle.decide(&hit(rules, "x")).await.unwrap_err()
+    let StoreError::Refused { class, .. } = decide(&handle, &hit(rules, "x")).await.unwrap_err()
     else {
         panic!("no refusal")
     };
@@ -186,11 +186,11 @@ fn b13_a_demoted_master_is_left_and_found_again() {
         let rules = rules();
         let store = store(&server.url());
         let handle = handle(&store).await;
-        handle.decide(&hit(&rules, "acme")).await.unwrap();
+        decide(&handle, &hit(&rules, "acme")).await.unwrap();
         server.run(&["REPLICAOF", "127.0.0.1", "1"]);
         assert_eq!(refused(&store, &handle, &rules).await, ErrorClass::ReadOnly);
         sleep(Duration::from_millis(1)).await;
-        let error = handle.decide(&hit(&rules, "acme")).await.unwrap_err();
+        let error = decide(&handle, &hit(&rules, "acme")).await.unwrap_err();
         assert!(matches!(error, StoreError::Disconnected { .. }), "{error:?}");
         server.run(&["REPLICAOF", "NO", "ONE"]);
         let took = recovers(&handle, &rules).await;
@@ -209,7 +209,7 @@ fn a_server_without_memory_refuses_and_writes_nothing() {
         assert_eq!(refused(&store, &handle, &rules).await, ErrorClass::OutOfMemory);
         assert_eq!(server.run(&["DBSIZE"]), "0");
         server.run(&["CONFIG", "SET", "maxmemory", "0"]);
-        assert!(handle.decide(&hit(&rules, "x")).await.is_ok(), "the connection stayed");
+        assert!(decide(&handle, &hit(&rules, "x")).await.is_ok(), "the connection stayed");
         assert!(store.decide_blocking(&hit(&rules, "x")).is_ok());
     });
 }
@@ -221,13 +221,13 @@ fn a_busy_server_refuses_and_the_calls_are_not_charged() {
         let rules = rules();
         let store = store(&server.url());
         let handle = handle(&store).await;
-        handle.decide(&hit(&rules, "acme")).await.unwrap();
+        decide(&handle, &hit(&rules, "acme")).await.unwrap();
         let port = server.port;
         let endless = thread::spawn(move || {
             redis_support::Plain::connect(port).run(&["EVAL", "while true do end", "0"])
         });
         sleep(Duration::from_millis(200)).await;
-        let error = handle.decide(&hit(&rules, "acme")).await.unwrap_err();
+        let error = decide(&handle, &hit(&rules, "acme")).await.unwrap_err();
         assert!(matches!(error, StoreError::Refused { class: ErrorClass::Busy, .. }), "{error}");
         assert!(!error.may_have_written());
         server.run(&["SCRIPT", "KILL"]);
@@ -244,7 +244,7 @@ fn a_wrong_password_is_said_without_the_password() {
             let store = store(&format!("redis://{login}127.0.0.1:{}", server.port));
             let handle = store.handle();
             sleep(Duration::from_millis(300)).await;
-            let error = handle.decide(&hit(&rules(), "acme")).await.unwrap_err().to_string();
+            let error = decide(&handle, &hit(&rules(), "acme")).await.unwrap_err().to_string();
             assert!(error.contains("WRONGPASS") || error.contains("NOAUTH"), "{error}");
             let said = store.decide_blocking(&hit(&rules(), "acme")).unwrap_err().to_string();
             assert!(said.contains("WRONGPASS") || said.contains("NOAUTH"), "{said}");
@@ -285,7 +285,7 @@ fn the_last_handle_to_go_closes_its_connection() {
         let second = first.clone();
         drop(first);
         let request = redis_support::plan(&RULES, Verb::Peek, 1, &[(b"tenant", b"a")]);
-        assert!(second.decide(&request).await.is_ok());
+        assert!(decide(&second, &request).await.is_ok());
         drop(second);
         let deadline = Deadline::after(Duration::from_secs(5));
         while store.health().is_up || server.run(&["CLIENT", "LIST"]).contains("name=tidegate") {

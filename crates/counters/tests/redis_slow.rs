@@ -12,7 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use redis_support::{
-    Server, handle, hit, left, limit, on_worker, peek, policy, recovers, store_within, timed,
+    Server, decide, handle, hit, left, limit, on_worker, peek, policy, recovers, store_within,
+    timed,
 };
 use tidegate_core::RuleSet;
 use tidegate_counters::redis::StoreError;
@@ -36,17 +37,17 @@ fn a_server_that_stands_still_costs_the_deadline_and_then_nothing() {
         let handle = handle(&store).await;
         recovers(&handle, &rules).await;
         server.pause();
-        let (answer, took) = timed(handle.decide(&hit(&rules, "acme"))).await;
+        let (answer, took) = timed(decide(&handle, &hit(&rules, "acme"))).await;
         assert_eq!(answer, Err(StoreError::Timeout { was_sent: true }));
         assert!(took < IN_TIME, "{took:?}");
         for _ in 0..10 {
-            let (answer, took) = timed(handle.decide(&peek(&rules, "acme"))).await;
+            let (answer, took) = timed(decide(&handle, &peek(&rules, "acme"))).await;
             assert!(answer.is_err() && took < IN_TIME, "{answer:?} {took:?}");
         }
-        let (answer, _) = timed(handle.decide(&peek(&rules, "acme"))).await;
+        let (answer, _) = timed(decide(&handle, &peek(&rules, "acme"))).await;
         assert_eq!(answer, Err(StoreError::Silent));
         sleep(Duration::from_secs(1)).await;
-        let (answer, took) = timed(handle.decide(&peek(&rules, "acme"))).await;
+        let (answer, took) = timed(decide(&handle, &peek(&rules, "acme"))).await;
         assert!(matches!(answer, Err(StoreError::Disconnected { .. })), "{answer:?}");
         assert!(took < AT_ONCE, "{took:?}");
         server.resume();
@@ -100,7 +101,7 @@ fn a_store_that_answers_too_late_is_waited_for_a_moment_and_then_probed() {
         delay_ms.store(150, Ordering::Relaxed);
         let (mut late, mut waited, mut spared) = (0, 0, 0);
         while spared < 100 {
-            match handle.decide(&hit(&rules, "acme")).await {
+            match decide(&handle, &hit(&rules, "acme")).await {
                 Err(StoreError::Timeout { was_sent }) => {
                     waited += 1;
                     late += u64::from(was_sent);

@@ -185,10 +185,12 @@ impl Seat {
 
     /// Waits for the whole answer as it came.
     pub(super) async fn told(mut self) -> Result<Vec<u8>, StoreError> {
-        poll_fn(|cx| Pin::new(&mut self).poll(cx).map(|told| told.map(|_| ()))).await?;
-        match &mut self.batch.body().stage {
-            Stage::Answered(told) => Ok(std::mem::take(told)),
-            _ => Err(StoreError::Protocol),
+        let told = poll_fn(|cx| Pin::new(&mut self).poll(cx).map(|told| told.map(|_| ()))).await;
+        match (&mut self.batch.body().stage, told) {
+            // One operation that failed does not speak for the others.
+            (Stage::Answered(told), _) => Ok(std::mem::take(told)),
+            (_, Err(error)) => Err(error),
+            (_, Ok(())) => Err(StoreError::Protocol),
         }
     }
 

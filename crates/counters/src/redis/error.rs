@@ -76,6 +76,15 @@ impl StoreError {
         }
     }
 
+    /// What went wrong, without what limits said all the same.
+    #[must_use]
+    pub fn cause(self) -> Self {
+        match self {
+            Self::Partial { why, .. } => why.cause(),
+            other => other,
+        }
+    }
+
     /// One word for metrics.
     pub fn label(&self) -> &'static str {
         match self {

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_core::{Descriptor, Identities, Plan, RuleSet, Verb};
-use tidegate_counters::Clock;
 use tidegate_counters::clock::Deadline;
-use tidegate_counters::redis::{RedisHandle, RedisOptions, RedisStore};
+use tidegate_counters::redis::{RedisHandle, RedisOptions, RedisStore, StoreError};
+use tidegate_counters::{Clock, Outcomes};
 use tokio::time::sleep;
 
 /// A `valkey-server` of this test alone, killed at the end.
@@ -240,6 +240,11 @@ pub async fn handle(store: &RedisStore) -> RedisHandle {
         .await
         .unwrap_or_else(|_| panic!("no connection: {:?}", store.health()));
     handle
+}
+
+/// Decides; what a limit says without the store is left out of an error.
+pub async fn decide(handle: &RedisHandle, plan: &Plan<'_>) -> Result<Outcomes, StoreError> {
+    handle.decide(plan).await.map_err(StoreError::cause)
 }
 
 /// What a request for one would leave.

@@ -86,7 +86,9 @@ impl Away {
                 if is_alone(op) {
                     counter.take(cost, nodes, now_us);
                 }
-                if !why.may_have_written() && counter.owe(cost, now_us) {
+                // A value that is none of ours takes no charge later either.
+                let is_unheard = !why.may_have_written() && why != StoreError::ForeignValue;
+                if is_unheard && counter.owe(cost, now_us) {
                     self.owes.store(true, Ordering::Relaxed);
                 }
             });

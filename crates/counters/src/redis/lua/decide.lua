@@ -747,6 +747,8 @@ if is_telling then
   pieces[#pieces + 1] = pack('<d', now)
   for k = 1, #KEYS do
     local state = type(states[k]) == 'string' and states[k] or ''
+    -- What is no state of ours is told as one that nobody knows.
+    if #state > 41 or type(states[k]) == 'table' then state = '?' end
     pieces[#pieces + 1] = pack('<B', #state) .. state
   end
 end
