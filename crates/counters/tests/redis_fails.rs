@@ -168,7 +168,7 @@ fn a_call_whose_answer_is_lost_is_not_sent_again() {
 
 /// The class of the error that a hit meets, on both sides.
 async fn refused(store: &RedisStore, handle: &RedisHandle, rules: &RuleSet) -> ErrorClass {
-    let StoreError::Refused { class, .. } = decide(&handle, &hit(rules, "x")).await.unwrap_err()
+    let StoreError::Refused { class, .. } = decide(handle, &hit(rules, "x")).await.unwrap_err()
     else {
         panic!("no refusal")
     };

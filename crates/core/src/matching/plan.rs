@@ -333,7 +333,7 @@ const fn period_of_key(rule: &Rule, numbers: &Numbers) -> u64 {
     }
     if matches!(rule.algorithm, Algorithm::SlidingSlots) {
         // Another split is another window, and so is one whose oldest slot counts otherwise.
-        return numbers.period_us / 1_000_000 << 7 | numbers.burst;
+        return (numbers.period_us / 1_000_000) << 7 | numbers.burst;
     }
     if rule.is_keyed_by_period { numbers.period_us / 1_000_000 } else { 0 }
 }

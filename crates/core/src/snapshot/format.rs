@@ -31,6 +31,7 @@ pub struct DomainDoc {
     pub tenants: HashMap<String, TenantDoc>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a word that a policy says or not")]
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitDoc {
