@@ -53,7 +53,7 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
 def test_the_engine_takes_the_defaults_and_the_example(tmp_path: Path) -> None:
     start(doors(tmp_path, DOOR))
     example = read_doors(str(ROOT / "examples/doors.toml"))
-    assert set(json.loads(example)) == {"nginx", "haproxy"}
+    assert set(json.loads(example)) == {"nginx", "haproxy", "caddy"}
     start(example)
 
 
