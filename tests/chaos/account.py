@@ -98,6 +98,8 @@ def account(run: Run) -> Account:
     if run.failed is not None:
         may = sum(count for kind, count in run.failed.items() if kind in MAY_HAVE_RUN)
         may += sum(sample.attempts - 1 + bool(sample.error) for sample in run.samples)
+        # What passed without the store is charged when that is back, if its call was never sent.
+        may += sum(bool(sample.degraded and sample.allowed) for sample in run.samples)
         twice = max(twice, sum(max(0, more) for it, more, _ in charges if it.is_alone) - may)
     return Account(
         asked=len(run.samples),
