@@ -22,7 +22,11 @@ domains:
   shop:
     tenant_key: tenant
     limits:
-      - {id: hits, per: [tenant], rate: 1000/day, algorithm: fixed_window}
+      - id: hits
+        per: [tenant]
+        rate: 1000/day
+        algorithm: fixed_window
+        on_store_failure: closed      # what is let pass would be charged afterwards
 """
 BLOCKING = """\
 import sys

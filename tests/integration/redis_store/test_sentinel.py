@@ -177,7 +177,9 @@ def test_while_it_fails_over_on_store_failure_answers_and_then_it_is_exact(
         assert {decision["allowed"] for decision in degraded} == {mode == "open"}
         watched.wait_for_another(dead)
         # Each worker has a connection of its own, and comes back by itself.
-        assert [decided(node, BACK_S), decided(node, BACK_S)] == [True, False]
+        # What was let pass by calls that were never sent is charged, and may be all of the limit.
+        assert decided(node, BACK_S) or mode == "open"
+        assert not decided(node, BACK_S)
 
 
 RIGHTS = (
