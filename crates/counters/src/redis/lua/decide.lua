@@ -434,13 +434,14 @@ if has_slots then
       sum = sum + counts[age]
       sums[age] = sum
     end
-    local taken = sum + counts[slots + 1]
-    if not is_whole and counts[slots + 1] > 0 then
+    local tail = counts[slots + 1]
+    if not is_whole and tail > 0 then
       local first, last = begin_of(base, slot, slots), begin_of(base, slot + 1, slots)
       local weight, part = mul_div(counts[slots + 1], last - at, last - first)
       if part > 0 then weight = weight + 1 end
-      taken = sum + weight
+      tail = weight
     end
+    local taken = sum + tail
     local status, is_changed = 1, false
     if action ~= 2 and cost > n - taken then status = 0 end
     local before = counts[1]
@@ -452,9 +453,13 @@ if has_slots then
     end
     local wait = 0
     if is_changed then
-      local more = counts[1] - before
-      for age = 1, slots do sums[age] = sums[age] + more end
-      taken = taken + more
+      -- Anew, for a sum beyond 2^53 that comes back is not what it was.
+      sum = 0
+      for age = 1, slots do
+        sum = sum + counts[age]
+        sums[age] = sum
+      end
+      taken = sum + tail
     end
     if status == 0 or (action == 3 and is_denied and cost > n - taken) then
       wait = -1
