@@ -252,6 +252,20 @@ pub async fn left(handle: &RedisHandle, rules: &RuleSet) -> u64 {
     handle.decide(&peek(rules, "acme")).await.unwrap()[0].remaining
 }
 
+/// Waits until so much is left: what was let pass by calls that were never sent is charged soon
+/// after the store is back.
+pub async fn comes_to_leave(handle: &RedisHandle, rules: &RuleSet, expected: u64) {
+    let deadline = Deadline::after(Duration::from_secs(10));
+    loop {
+        let left = left(handle, rules).await;
+        if left == expected {
+            return;
+        }
+        assert!(left > expected && !deadline.is_over(), "{left} left instead of {expected}");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// Asks until the store answers again; how long that took.
 pub async fn recovers(handle: &RedisHandle, rules: &RuleSet) -> Duration {
     let deadline = Deadline::after(Duration::from_secs(10));
