@@ -88,6 +88,12 @@ class TokenBucket:
         self._advance(now)
         self._owed += cost * self._period
 
+    def land(self, now: int, cost: int, drained: int) -> None:
+        """Charges what was admitted elsewhere, where `drained` of it had drained meanwhile; here
+        that counts as far as this bucket was idle."""
+        idle = max(0, self._rate * (now - self._last) - self._owed) // self._period
+        self.charge(now, cost - min(drained, idle), 0)
+
     def copy(self) -> Self:
         return _copy(self)
 

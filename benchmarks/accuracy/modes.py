@@ -6,9 +6,10 @@ from functools import partial
 
 from benchmarks.accuracy.counters import Counter, counter
 from benchmarks.accuracy.policy import SHARE, Mode
-from benchmarks.accuracy.simulator import Decide, MakeNode, Store, World
+from benchmarks.accuracy.simulator import ONE_WAY_US, Decide, MakeNode, Store, World
 
 FLUSH_US = 50_000
+SAMPLED_FLUSH_US = 500_000
 
 
 def node_of(mode: Mode) -> MakeNode:
@@ -30,7 +31,8 @@ def exact(world: World, store: Store, nodes: int) -> Decide:
 
 def local(world: World, store: Store, nodes: int) -> Decide:
     """Admits a small share by itself, and has it charged a little later."""
-    return _Local(world, store, nodes).decide
+    most = int(SHARE * world.rule.n / nodes)
+    return _Local(world, store, most, FLUSH_US).decide
 
 
 def sharded(parts: int, world: World, store: Store, nodes: int) -> Decide:
@@ -52,22 +54,9 @@ def sharded(parts: int, world: World, store: Store, nodes: int) -> Decide:
 
 
 def sampled(parts: int, world: World, store: Store, nodes: int) -> Decide:
-    """Asks one in K, at the cost K, and answers the others from what it last heard."""
+    """Admits up to 2 K by itself, and has them charged once they are K or rather old."""
     del nodes
-    heard: list[tuple[int, Counter]] = []
-
-    def hear(time_us: int, state: Counter) -> None:
-        if not heard or heard[0][0] <= time_us:
-            heard[:] = [(time_us, state)]
-
-    def decide() -> None:
-        if not heard or world.rng.randrange(parts) == 0:
-            _ask(world, store, parts, hear)
-        else:
-            fits = heard[0][1].used(world.now) + 1 <= world.rule.n
-            world.answer(world.now, fits)
-
-    return decide
+    return _Local(world, store, 2 * parts, SAMPLED_FLUSH_US).decide
 
 
 def _ask(
@@ -95,10 +84,12 @@ def _ask(
 class _Local:
     """A node that holds a mirror: what the store last said, and what it admitted since."""
 
-    def __init__(self, world: World, store: Store, nodes: int) -> None:
+    def __init__(self, world: World, store: Store, most: int, flush_us: int) -> None:
         self._world, self._store = world, store
-        self._most = int(SHARE * world.rule.n / nodes)
+        self._most, self._flush_us = most, flush_us
         self._mirror = counter(world.rule)
+        self._told = counter(world.rule)
+        """The mirror without what was admitted here."""
         self._heard_us = -1
         self._unflushed: dict[int, int] = defaultdict(int)
         """By window, what no flush has left with yet."""
@@ -106,7 +97,8 @@ class _Local:
         """The same of the flush that is under way; empty once it has landed."""
         self._landed_us = -1
         self._is_flushing = False
-        world.after(world.rng.randrange(FLUSH_US), self._tick)
+        self._sent_us, self._round_trip_us = 0, 2 * ONE_WAY_US[1]
+        world.after(world.rng.randrange(flush_us), self._tick)
 
     def decide(self) -> None:
         world = self._world
@@ -126,21 +118,27 @@ class _Local:
 
     def _tick(self) -> None:
         self._flush()
-        self._world.after(FLUSH_US, self._tick)
+        self._world.after(self._flush_us, self._tick)
 
     def _flush(self) -> None:
         if self._is_flushing or not self._unflushed:
             return
         self._is_flushing, self._landed_us = True, -1
         self._flying, self._unflushed = dict(self._unflushed), defaultdict(int)
-        self._world.message(self._land)
+        now, taken = self._world.now, sum(self._flying.values())
+        rule = self._world.rule
+        on_the_way = -(-rule.n * self._round_trip_us // rule.period_us) + 2
+        left = max(0, self._mirror.used(now) - self._told.used(now) - on_the_way)
+        self._sent_us = now
+        self._world.message(partial(self._land, max(0, taken - left)))
 
-    def _land(self) -> None:
-        state = self._store.land(self._flying).copy()
+    def _land(self, drained: int) -> None:
+        state = self._store.land(self._flying, drained).copy()
         landed_us = self._landed_us = self._world.now
 
         def back() -> None:
             self._is_flushing, self._flying = False, {}
+            self._round_trip_us = self._world.now - self._sent_us
             self._hear(landed_us, state)
 
         self._world.message(back)
@@ -149,7 +147,7 @@ class _Local:
         """The store's state of that time, to which is added what it did not know then."""
         if time_us < self._heard_us:
             return
-        self._heard_us = time_us
+        self._heard_us, self._told = time_us, state.copy()
         has_landed = 0 <= self._landed_us <= time_us
         for taken in ({} if has_landed else self._flying, self._unflushed):
             for window, cost in taken.items():

@@ -1,7 +1,6 @@
 """What is measured by which words of the policy, and what is promised of each."""
 
 from dataclasses import dataclass
-from math import sqrt
 
 from benchmarks.accuracy.rule import Rule
 from tests.oracle.model import AlgorithmName
@@ -14,8 +13,6 @@ ALGORITHMS: tuple[AlgorithmName, ...] = (
     "sliding_log",
     "token_bucket",
 )
-SIGMAS = 4
-"""By how many standard deviations a sample may be wrong: one in 16,000 is further off."""
 SHARE = 0.01
 """Of N: what all nodes together hold of a `local` limit."""
 
@@ -43,13 +40,12 @@ class Mode:
         """Those that it takes."""
         return [name for name in ALGORITHMS if name not in self.not_of]
 
-    def bounds(self, n: int) -> tuple[int, int]:
-        """What it may admit over and deny under, in units, of a limit of `n`."""
+    def bounds(self, n: int, nodes: int) -> tuple[int, int]:
+        """What it may admit over and deny under at so many nodes, in units, of a limit of `n`."""
         if self.name in {"local", "auto"}:
             return int(SHARE * n), 0
         if self.name == "sampled":
-            most = int(SIGMAS * n * sqrt((self.parts - 1) / n))
-            return most, most
+            return 2 * self.parts * nodes, 0
         return 0, 0
 
 

@@ -32,7 +32,7 @@ class Row:
     @property
     def is_held(self) -> bool:
         """Whether both bounds held."""
-        over, under = self.mode.bounds(self.rule.n)
+        over, under = self.mode.bounds(self.rule.n, self.nodes)
         return self.verdict.over <= over and self.verdict.under <= under
 
     @property
@@ -43,7 +43,7 @@ class Row:
     @property
     def figures(self) -> Figures:
         """For the results file."""
-        over, under = self.mode.bounds(self.rule.n)
+        over, under = self.mode.bounds(self.rule.n, self.nodes)
         return {
             "asked": self.verdict.admitted + self.verdict.denied,
             "admitted": self.verdict.admitted,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from benchmarks.accuracy.counters import Counter, counter
+from benchmarks.accuracy.counters import Counter, TokenBucket, counter
 from benchmarks.accuracy.rule import Exchange, Rule
 from benchmarks.accuracy.traffic import Arrival
 
@@ -78,10 +78,14 @@ class Store:
             found.charge(world.now, cost, world.window)
         return fits, found
 
-    def land(self, taken: dict[int, int]) -> Counter:
-        """Charges what a node has admitted, by window, whether it fits or not."""
+    def land(self, taken: dict[int, int], drained: int) -> Counter:
+        """Charges what a node has admitted, by window, whether it fits or not; so much of it had
+        drained from the node's bucket."""
         self._world.calls += 1
         (found,) = self._counters
+        if isinstance(found, TokenBucket):
+            found.land(self._world.now, sum(taken.values()), drained)
+            return found
         for window, cost in taken.items():
             found.charge(self._world.now, cost, window)
         return found

@@ -94,7 +94,7 @@ def limit_rows(limit: Limit) -> list[Json]:
         "on_exceed": limit.on_exceed,
         "count_denied": limit.count_denied,
         "request_override": limit.request_override,
-        "consistency": limit.consistency,
+        "consistency": limit.consistency.plain,
     }
     return [{**row, "numbers": _numbers(numbers)} for numbers in all_numbers]
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
 
+from tidegate.policy.consistency import EXACT, ConsistencyField
 from tidegate.policy.fields import (
     NULLABLE,
     EmptyableList,
@@ -167,11 +168,12 @@ class Limit(Part):
         "part counts whole.",
     )
     counts: Name = Field(default="requests", description="Which cost of the request it takes.")
-    consistency: Literal["exact", "local", "auto"] = Field(
-        default="exact",
+    consistency: ConsistencyField = Field(
+        default=EXACT,
         description="Where a limit on a shared store is decided: in the store (exact), or at each "
         "node, which settles with the store 20 times a second (local: over by at most 1 %), or "
-        "there for counters that run hot (auto).",
+        "there for counters that run hot (auto), or at each node, which asks the store once for "
+        "K units ({sampled: K}: over by at most 2 K for each node).",
     )
     on_store_failure: Literal["open", "closed", "local"] = Field(
         default="open",

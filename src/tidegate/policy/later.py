@@ -17,7 +17,6 @@ _FIELDS = {
 _SETTINGS = {"wait_replicas": "--store-wait-replicas"}
 """Words that say something of the store, and so of a node."""
 _VALUES = {
-    "consistency": (("sharded", "sampled"), "write exact, local or auto"),
     "on_store_failure": (("soft",), "write local"),
     "on_exceed": (("queue",), "write reject or shadow"),
 }

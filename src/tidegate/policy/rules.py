@@ -114,9 +114,9 @@ def _check_quota(limit: Limit, path: Path) -> Iterator[Finding]:
 
 
 def _check_local(limit: Limit, path: Path) -> Iterator[Finding]:
-    """What a node cannot decide by itself within one per cent of the limit."""
+    """What a node cannot decide by itself within the bound of the word."""
     word = limit.consistency
-    if word == "exact":
+    if word.mode == "exact":
         return
     here = (*path, "consistency")
     if limit.quota is not None:
@@ -131,7 +131,7 @@ def _check_local(limit: Limit, path: Path) -> Iterator[Finding]:
             message = f"consistency: {word} does not go with {other}"
             yield Finding(here, message, "write exact")
     sizes = [numbers.burst for numbers in resolve(limit.algorithm, [limit]) if numbers]
-    if sizes and 0 < min(sizes) < LEAST_LOCAL:
+    if sizes and 0 < min(sizes) < LEAST_LOCAL and word.mode != "sampled":
         message = f"consistency: {word} of fewer than {LEAST_LOCAL}: a hundredth is no request"
         hint = "write exact, which it will be in any case"
         yield Finding(here, message, hint, Severity.WARNING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidegate.policy.consistency import LEAST_SAMPLED
 from tidegate.policy.document import Algorithm, Limit
 from tidegate.policy.numbers import Layer, in_force, resolve
 from tidegate.policy.problems import Finding, Path, Severity
@@ -40,11 +41,14 @@ def check_sizes(limit: Limit, layers: Sequence[Layer], path: Path) -> Iterator[F
     field = amount if written.rates is not None else named[0] if named else ""
     if algorithm is Algorithm.SLIDING_LOG and written.rates is not None:
         yield from _check_log(rates, (*path, "rate"))
-    if len(named) < 2 and any(
-        numbers is not None and numbers.burst > MAX_COUNT for numbers in resolve(algorithm, layers)
-    ):
+    if len(named) == 2:
+        return
+    bursts = [numbers.burst for numbers in resolve(algorithm, layers) if numbers is not None]
+    if any(burst > MAX_COUNT for burst in bursts):
         message = "the burst that follows from this is 2^53 or more"
         yield Finding((*path, field), message, "write a smaller rate or burst")
+    if field and not rates.is_quota:
+        yield from _check_sampled(limit, bursts, (*path, named[0] if named else field))
 
 
 def _misplaced(field: str, rates: Rates, algorithm: Algorithm) -> tuple[str, str]:
@@ -60,6 +64,20 @@ def _misplaced(field: str, rates: Rates, algorithm: Algorithm) -> tuple[str, str
     if field == "burst" and len(rates.items) > 1:
         return "burst with several rates: it is not clear of which", "make a limit of each rate"
     return "", ""
+
+
+def _check_sampled(limit: Limit, bursts: Sequence[int], path: Path) -> Iterator[Finding]:
+    """Whether what nodes hold unasked is small beside the limit; one that is blocked has none."""
+    if limit.consistency.mode != "sampled":
+        return
+    parts = limit.consistency.parts
+    least = LEAST_SAMPLED * (parts - 1)
+    small = min((burst for burst in bursts if burst > 0), default=least)
+    if small < least:
+        message = f"{small:,} is less than the {least:,} that {limit.consistency} needs"
+        most = small // LEAST_SAMPLED + 1
+        hint = f"write {{sampled: {most}}}" if most > 1 else "write local"
+        yield Finding(path, message, hint)
 
 
 def _check_log(rates: Rates, path: Path) -> Iterator[Finding]:

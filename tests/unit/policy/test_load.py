@@ -189,8 +189,6 @@ def test_places_stay_right_behind_an_item_that_cannot_be_read() -> None:
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        ("consistency: {sharded: 4}", "consistency: sharded"),
-        ("consistency: 'sampled: 10'", "consistency: sampled: 10"),
         ("on_store_failure: soft", "on_store_failure: soft"),
         ("on_exceed: queue", "on_exceed: queue"),
         ("on_exceed: {queue: {max_wait: 2s}}", "on_exceed: queue"),

@@ -148,7 +148,9 @@ fn rule(
     identities: &mut Identities,
 ) -> Result<Rule, String> {
     let shape = shape(&doc)?;
-    let counting = Counting { algorithm: doc.algorithm, calendar: calendar.as_deref(), shape };
+    let least = doc.consistency.least();
+    let counting =
+        Counting { algorithm: doc.algorithm, calendar: calendar.as_deref(), shape, least };
     let numbers = checked(doc.numbers, &counting)?;
     if doc.algorithm == Algorithm::Quota && (doc.request_override || !doc.keyed_by_period) {
         return Err("a quota with request_override, or not keyed by its period".into());
@@ -165,11 +167,9 @@ fn rule(
         ) || doc.count_denied
             || doc.request_override)
     {
-        return Err(
-            "consistency: local and auto go with no sliding_log, quota, slots, count_denied or \
-                    request_override"
-                .into(),
-        );
+        return Err("consistency: local, auto and sampled go with no sliding_log, quota, slots, \
+                    count_denied or request_override"
+            .into());
     }
     let when: Result<_, String> = doc.when.into_iter().map(|row| condition(row, keys)).collect();
     let per: Box<[KeyId]> = doc.per.iter().map(|key| keys.id(key)).collect();
@@ -250,6 +250,8 @@ struct Counting<'r> {
     algorithm: Algorithm,
     calendar: Option<&'r Calendar>,
     shape: Shape,
+    /// The smallest that is not blocked, in units.
+    least: u64,
 }
 
 impl Rule {
@@ -258,6 +260,7 @@ impl Rule {
             algorithm: self.algorithm,
             calendar: self.calendar.as_deref(),
             shape: self.shape,
+            least: self.consistency.least(),
         }
     }
 }
@@ -288,6 +291,10 @@ fn checked(numbers: Option<Numbers>, counting: &Counting<'_>) -> Result<Option<N
     if n > 0 && burst == 0 {
         return Err("burst 0: nothing could ever pass".into());
     }
+    let numbers = Numbers { n, period_us, burst };
+    if n > 0 && numbers.capacity(algorithm) < counting.least {
+        return Err(format!("rate {n}, burst {burst}: too small for the limit's consistency"));
+    }
     if let Some(calendar) = counting.calendar {
         let unit = Unit::of_nominal(period_us)
             .ok_or_else(|| format!("a quota of {period_us} us: no calendar period"))?;
@@ -301,7 +308,7 @@ fn checked(numbers: Option<Numbers>, counting: &Counting<'_>) -> Result<Option<N
     if algorithm == Algorithm::SlidingSlots {
         return Ok(Some(Numbers { n, period_us, burst: counting.shape.packed() }));
     }
-    Ok(numbers)
+    Ok(Some(numbers))
 }
 
 /// Slots belong to one algorithm, whose counters are keyed by them; everything else is whole.

@@ -100,6 +100,10 @@ pub enum OnStoreFailure {
     Local,
 }
 
+/// A sampled limit of fewer units for each above the first that one question stands for is refused:
+/// what nodes hold unasked must be small beside it.
+const LEAST_SAMPLED: u64 = 10_000;
+
 /// Where a limit on a shared store is decided. In memory every decision is exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -111,6 +115,18 @@ pub enum Consistency {
     Local,
     /// In the store, and at the node for counters that run hot there.
     Auto,
+    /// At the node, which asks the store once for so many units, at least 2.
+    Sampled(u32),
+}
+
+impl Consistency {
+    /// The smallest limit that it takes, in units.
+    pub(crate) const fn least(self) -> u64 {
+        match self {
+            Self::Exact | Self::Local | Self::Auto => 0,
+            Self::Sampled(units) => LEAST_SAMPLED * (units as u64).saturating_sub(1),
+        }
+    }
 }
 
 /// One rate of one limit.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use super::call::{Call, Kind};
 use super::error::StoreError;
@@ -56,6 +57,8 @@ struct Member {
     operations: Range<u32>,
     deadline: Deadline,
     fate: Fate,
+    /// True if it travels though nobody waits for it.
+    stays: bool,
     waker: Option<Waker>,
 }
 
@@ -132,7 +135,8 @@ impl Batch {
 impl Body {
     /// Adds the request that the call has just packed.
     pub(super) fn seat(&mut self, operations: Range<u32>, deadline: Deadline) -> usize {
-        self.members.push(Member { operations, deadline, fate: Fate::Aboard, waker: None });
+        let fate = Fate::Aboard;
+        self.members.push(Member { operations, deadline, fate, stays: false, waker: None });
         self.members.len() - 1
     }
 
@@ -152,8 +156,19 @@ impl Body {
         self.members.iter().filter(|member| member.fate == Fate::Aboard)
     }
 
-    /// Takes out of the call who is not aboard any more; false if nobody is left.
+    /// Takes out of the call who is not aboard any more, and who would wait in vain; false if nobody
+    /// is left.
     pub(super) fn board(&mut self) -> bool {
+        let now = Deadline::after(Duration::ZERO);
+        let is_late = |member: &&mut Member| {
+            member.fate == Fate::Aboard && !member.stays && member.deadline <= now
+        };
+        for member in self.members.iter_mut().filter(is_late) {
+            member.fate = Fate::Late { was_sent: false };
+            if let Some(waker) = member.waker.take() {
+                waker.wake();
+            }
+        }
         let is_whole = self.members.iter().all(|member| member.fate == Fate::Aboard);
         if !is_whole {
             let aboard = || self.members.iter().filter(|member| member.fate == Fate::Aboard);
@@ -174,13 +189,11 @@ impl Body {
 pub(super) struct Seat {
     batch: Rc<Batch>,
     index: usize,
-    /// True if it travels though nobody waits for it.
-    stays: bool,
 }
 
 impl Seat {
     pub(super) const fn new(batch: Rc<Batch>, index: usize) -> Self {
-        Self { batch, index, stays: false }
+        Self { batch, index }
     }
 
     /// Waits for the whole answer as it came.
@@ -195,8 +208,8 @@ impl Seat {
     }
 
     /// Lets the request travel without a companion.
-    pub(super) fn stay(mut self) {
-        self.stays = true;
+    pub(super) fn stay(self) {
+        self.batch.body().members[self.index].stays = true;
     }
 }
 
@@ -230,7 +243,7 @@ impl Drop for Seat {
         let body = &mut *self.batch.body();
         let member = &mut body.members[self.index];
         member.waker = None;
-        if matches!(body.stage, Stage::Waiting) && member.fate == Fate::Aboard && !self.stays {
+        if matches!(body.stage, Stage::Waiting) && member.fate == Fate::Aboard && !member.stays {
             member.fate = Fate::Gone;
         }
     }

@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 use super::denials::Denials;
 use super::error::StoreError;
 use super::line::Line;
-use super::local::{self, Heat, Name, Standing};
+use super::local::{self, Due, Heat, Name, Standing};
 use super::options::Address;
 use super::spread;
 use super::store::Shared;
@@ -35,6 +35,7 @@ pub(super) struct Inner {
     /// The counters whose mirrors this worker settles.
     pub(super) mine: RefCell<Vec<Name>>,
     pub(super) heat: RefCell<Heat>,
+    pub(super) due: RefCell<Due>,
 }
 
 /// What is kept of a request while it waits for its answer.
@@ -95,11 +96,15 @@ impl Owner {
         }
     }
 
-    /// Asks for a plan.
-    pub(super) async fn ask(&self, plan: &Plan<'_>) -> Result<Outcomes, StoreError> {
+    /// Asks for a plan, until then if that is said, else as long as the store may take.
+    pub(super) async fn ask(
+        &self,
+        plan: &Plan<'_>,
+        due: Option<Deadline>,
+    ) -> Result<Outcomes, StoreError> {
         match self {
-            Self::Server(wire) => wire.ask(plan, Kind::Decide, None, None, whole).await,
-            Self::Cluster(cluster) => spread::decide(cluster, plan).await,
+            Self::Server(wire) => wire.ask(plan, Kind::Decide, None, due, whole).await,
+            Self::Cluster(cluster) => spread::decide(cluster, plan, due).await,
         }
     }
 
@@ -138,8 +143,16 @@ impl RedisHandle {
                 Owner::Server(Wire::spawn(&shared, None))
             }
         };
-        let (denials, mine, heat) = (Denials::default(), RefCell::default(), RefCell::default());
-        Self { inner: Rc::new(Inner { owner, shared, denials, mine, heat }) }
+        Self {
+            inner: Rc::new(Inner {
+                owner,
+                shared,
+                denials: Denials::default(),
+                mine: RefCell::default(),
+                heat: RefCell::default(),
+                due: RefCell::default(),
+            }),
+        }
     }
 
     /// With the tasks that keep what this node knows of counters and of other nodes.
@@ -219,8 +232,10 @@ impl RedisHandle {
     fn note_refunds(&self, plan: &Plan<'_>) {
         for op in plan.asked().filter(|op| matches!(op.action, Action::Refund(_))) {
             let changes = &self.inner.shared.changes;
+            let hash = changes.hash(op.rule.uid, plan.key(op));
             changes.note_refund(op.rule.uid);
-            changes.note(changes.hash(op.rule.uid, plan.key(op)));
+            changes.note(hash);
+            self.inner.shared.local.doubt((hash, op.rule.uid, plan.key(op)));
         }
     }
 
@@ -237,10 +252,10 @@ impl RedisHandle {
             Begun::Aboard(departure, aboard) => (departure, aboard.await),
             Begun::Waits => {
                 let departure = self.departing(plan, now_us);
-                let told = match local::stand(&self.inner, plan, now_us) {
-                    Standing::Elsewhere => self.inner.owner.ask(plan).await,
-                    Standing::Known(outcomes) => Ok(outcomes),
-                    Standing::Waits => local::decide(&self.inner, plan).await,
+                let told = if local::concerns(plan) {
+                    local::decide(&self.inner, plan).await
+                } else {
+                    self.inner.owner.ask(plan, None).await
                 };
                 (departure, told)
             }
@@ -264,7 +279,11 @@ impl RedisHandle {
 
     fn note_reset(&self, plan: &Plan<'_>) {
         let changes = &self.inner.shared.changes;
-        plan.asked().for_each(|op| changes.note(changes.hash(op.rule.uid, plan.key(op))));
+        for op in plan.asked() {
+            let hash = changes.hash(op.rule.uid, plan.key(op));
+            changes.note(hash);
+            self.inner.shared.local.forget((hash, op.rule.uid, plan.key(op)));
+        }
     }
 
     /// True if a connection stands; in a Cluster, one to each master.

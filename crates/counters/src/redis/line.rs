@@ -151,10 +151,14 @@ impl Line {
         let shared = &*self.shared;
         let fake_now = shared.fake_now();
         let operations = plan.asked().count();
-        // The last one of the slot, so that requests of one slot keep their order.
-        let compared = if slot.is_some() { SLOTS_COMPARED } else { 1 };
-        let last = self.pending.iter().rev().take(compared).find(|batch| batch.slot == slot);
-        let open = last.filter(|batch| {
+        // The last one of the slot, so that its requests keep their order; settlings need not.
+        let open = self
+            .pending
+            .iter()
+            .rev()
+            .take(SLOTS_COMPARED)
+            .find(|batch| batch.slot == slot && batch.body().call.kind() != Kind::Settle);
+        let open = open.filter(|batch| {
             kind == Kind::Decide
                 && batch.body().call.has_room(operations, shared.options.batch, fake_now)
         });

@@ -71,8 +71,10 @@ impl Line {
         if let Some(slot) = batch.slot {
             self.busy.remove(&slot);
         }
+        // Calls that may take their time say nothing of whether decisions come in time.
+        let is_prompt = matches!(kind, Kind::Decide | Kind::Probe | Kind::Delete);
         let due = batch.body().first_deadline();
-        if self.breaker.is_answered(due) {
+        if is_prompt && self.breaker.is_answered(due) {
             self.shared.health.recovered();
         }
         let mut over = Ok(());

@@ -20,12 +20,16 @@ use crate::clock::Deadline;
 use crate::join::join;
 
 /// Decides a plan; one slot needs one call.
-pub(super) async fn decide(cluster: &Cluster, plan: &Plan<'_>) -> Result<Outcomes, StoreError> {
+pub(super) async fn decide(
+    cluster: &Cluster,
+    plan: &Plan<'_>,
+    due: Option<Deadline>,
+) -> Result<Outcomes, StoreError> {
     let mut spread = Spread::of(cluster, plan);
     if let Some(slot) = spread.only_slot() {
-        return cluster.ask(plan, Kind::Decide, slot, None, whole).await;
+        return cluster.ask(plan, Kind::Decide, slot, due, whole).await;
     }
-    spread.due = Some(Deadline::after(cluster.shared.patience));
+    spread.due = Some(due.unwrap_or_else(|| Deadline::after(cluster.shared.patience)));
     let is_far = cluster.far.are_all(plan);
     let said = if is_far { spread.take(whole).await? } else { spread.look_and_take().await? };
     cluster.far.note(plan, &said.outcomes);

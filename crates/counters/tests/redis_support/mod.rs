@@ -174,13 +174,18 @@ pub fn limit(id: &str, algorithm: &str, n: u64, seconds: u64, per: &[&str]) -> V
 
 /// A policy of one domain, `shop`, whose tenant key is `tenant`.
 pub fn policy(limits: &[Value]) -> RuleSet {
+    policy_with(limits, &mut Identities::default())
+}
+
+/// The same, one of several whose limits are the same limits.
+pub fn policy_with(limits: &[Value], identities: &mut Identities) -> RuleSet {
     let document = json!({
         "format": 1, "revision": "0123456789ab",
         "calendars": {"UTC": {"hour": [[1_699_999_000, 4], [1_700_000_000, 5], [1_700_000_020, 7]]}},
         "domains": [{"name": "shop", "tenant_key": "tenant", "limits": limits, "plans": [],
                      "tenants": {}}],
     });
-    RuleSet::load(document.to_string().as_bytes(), &mut Identities::default()).unwrap()
+    RuleSet::load(document.to_string().as_bytes(), identities).unwrap()
 }
 
 /// What a request of these entries asks.

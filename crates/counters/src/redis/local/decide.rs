@@ -1,14 +1,17 @@
 //! A request some of whose limits are decided here: all of them pass, or nobody is charged.
 
+use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::{Action, Consistency, LimitUid, Outcome, Plan, PlannedOp};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::mirror::{Mirror, Verdict};
 use super::settle::settle;
-use super::table::{Entry, Name, Table};
+use super::table::{Entry, Name};
 use crate::Outcomes;
 use crate::clock::Deadline;
 use crate::redis::call::Kind;
@@ -34,27 +37,39 @@ pub(in crate::redis) enum Standing {
 enum Place {
     /// The store.
     Store,
+    /// The store, for what this node may hold is used up: that must be settled meanwhile.
+    Full,
     /// The mirror has room, and has promised it to a charge.
     Promised(u64),
     /// The mirror answers, and takes nothing.
     Told(Outcome),
-    /// A settling comes first.
-    Unsettled,
+    /// The mirror must hear of the store first.
+    Unheard,
 }
 
 type Places = SmallVec<[Place; 4]>;
 
-/// Decides at once what can be.
+/// True if some limit of a plan may be decided here.
+#[inline]
+pub(in crate::redis) fn concerns(plan: &Plan<'_>) -> bool {
+    plan.asked().any(|op| op.rule.consistency != Consistency::Exact)
+}
+
+/// Decides at once what can be, of a request that has just come.
 #[inline]
 pub(in crate::redis) fn stand(inner: &Rc<Inner>, plan: &Plan<'_>, now_us: u64) -> Standing {
-    if plan.asked().all(|op| op.rule.consistency == Consistency::Exact) {
+    if !concerns(plan) {
         return Standing::Elsewhere;
     }
-    let places = places(inner, plan, now_us);
+    for op in plan.asked().filter(|op| op.rule.consistency != Consistency::Exact) {
+        inner.heat.borrow_mut().touch(counter(inner, plan, op).0);
+    }
+    let mut places = places(inner, plan, now_us);
+    settle_full(inner, plan, &mut places);
     if places.iter().all(|place| matches!(place, Place::Store)) {
         return Standing::Elsewhere;
     }
-    if places.iter().any(|place| matches!(place, Place::Store | Place::Unsettled)) {
+    if places.iter().any(|place| matches!(place, Place::Store | Place::Unheard)) {
         release(inner, plan, &places);
         return Standing::Waits;
     }
@@ -68,15 +83,17 @@ pub(in crate::redis) async fn decide(
 ) -> Result<Outcomes, StoreError> {
     let due = Deadline::after(inner.shared.patience);
     for _ in 0..MOST_ROUNDS {
-        let settled = inner.shared.local.settled.notified();
-        let places = places(inner, plan, inner.shared.clock.now_us());
-        let unsettled = unsettled(inner, plan, &places);
-        if unsettled.is_empty() {
+        let mut places = places(inner, plan, inner.shared.clock.now_us());
+        settle_full(inner, plan, &mut places);
+        let unheard = unheard(inner, plan, &mut places);
+        let Some((_, first)) = unheard.first() else {
             return ask_for_the_rest(inner, plan, places, due).await;
-        }
+        };
         release(inner, plan, &places);
-        settle(inner, unsettled);
-        if timeout(due.left(), settled).await.is_err() {
+        let mut heard = pin!(first.notified());
+        heard.as_mut().enable();
+        settle(inner, unheard.iter().map(|(name, _)| name));
+        if timeout(due.left(), heard).await.is_err() {
             break;
         }
     }
@@ -85,45 +102,43 @@ pub(in crate::redis) async fn decide(
 }
 
 fn places(inner: &Inner, plan: &Plan<'_>, now_us: u64) -> Places {
-    plan.asked().map(|op| place(&inner.shared.local, inner, plan, op, now_us)).collect()
+    plan.asked().map(|op| place(inner, plan, op, now_us)).collect()
 }
 
-fn place<'r>(
-    table: &Table,
-    inner: &Inner,
-    plan: &Plan<'r>,
-    op: &PlannedOp<'r>,
-    now_us: u64,
-) -> Place {
-    let most = table.most(op.numbers.capacity(op.rule.algorithm));
+fn place<'r>(inner: &Inner, plan: &Plan<'r>, op: &PlannedOp<'r>, now_us: u64) -> Place {
+    let table = &inner.shared.local;
+    let most = table.most(op);
     let cost = op.action.cost();
-    let is_never_here = op.rule.consistency == Consistency::Exact || most == 0;
-    if is_never_here || matches!(op.action, Action::Refund(_)) {
+    if op.rule.consistency == Consistency::Exact || most == 0 {
         return Place::Store;
     }
     let counter = counter(inner, plan, op);
-    let is_local =
-        op.rule.consistency == Consistency::Local || inner.heat.borrow_mut().touch(counter.0);
-    if !is_local && table.is_empty() {
-        return Place::Store;
-    }
     let verdict = table.with(counter, op.numbers, |entry| {
         entry.is_touched = true;
-        let verdict = entry.mirror.ask(cost, most, now_us);
-        match (verdict, op.action) {
+        if let Action::Refund(_) = op.action {
+            // What it gives back may not be there yet.
+            return if entry.mirror.held() > 0 { Place::Unheard } else { Place::Store };
+        }
+        match (entry.mirror.ask(cost, most, now_us), op.action) {
             (Verdict::Denies(outcome), _) => Place::Told(outcome),
-            (Verdict::Stale, _) => Place::Unsettled,
+            (Verdict::Stale, _) => Place::Unheard,
             (_, Action::Peek(_)) => Place::Told(entry.mirror.report(op.action, now_us)),
             (Verdict::Admits, _) => {
                 entry.mirror.promised += cost;
                 Place::Promised(cost)
             }
-            (Verdict::Settle, _) => Place::Unsettled,
-            (Verdict::Ask, _) if entry.mirror.held() > 0 => Place::Unsettled,
-            (Verdict::Ask, _) => Place::Store,
+            (Verdict::Full, _) => Place::Full,
         }
     });
-    verdict.unwrap_or(if is_local { Place::Unsettled } else { Place::Store })
+    verdict.unwrap_or_else(|| {
+        let heat = inner.heat.borrow();
+        let is_often = match op.rule.consistency {
+            Consistency::Auto => heat.is_hot(counter.0),
+            _ => heat.is_warm(counter.0),
+        };
+        let is_refund = matches!(op.action, Action::Refund(_));
+        if is_often && !is_refund { Place::Unheard } else { Place::Store }
+    })
 }
 
 fn counter<'p, 'r>(
@@ -183,55 +198,69 @@ fn charge<'r>(
 ) -> Outcome {
     let Place::Promised(cost) = *place else { return told(inner, plan, op, place, now_us) };
     let table = &inner.shared.local;
-    let most = table.most(op.numbers.capacity(op.rule.algorithm));
-    let charged = table.with(counter(inner, plan, op), op.numbers, |entry| {
+    let most = table.most(op);
+    // What was promised is given, whatever was heard since: other limits have been charged by now.
+    let charged = table.kept(counter(inner, plan, op), |entry| {
         entry.mirror.promised = entry.mirror.promised.saturating_sub(cost);
         let outcome = entry.mirror.charge(cost, now_us);
-        let is_half_used = 2 * entry.mirror.unsettled() >= most && !entry.is_settling;
-        (outcome, if is_half_used { Some(entry.name.clone()) } else { None })
+        let is_half_used = 2 * entry.mirror.unsettled() >= most && entry.may_be_due();
+        (outcome, is_half_used.then(|| entry.name.clone()))
     });
     let Some((outcome, due)) = charged else { return Outcome::unasked(op.rule.on_store_failure) };
-    if let Some(name) = due {
-        settle(inner, vec![name]);
-    }
+    settle(inner, due.iter());
     outcome
 }
 
 fn release(inner: &Inner, plan: &Plan<'_>, places: &Places) {
     for (op, place) in plan.asked().zip(places) {
         if let Place::Promised(cost) = *place {
-            inner.shared.local.with(counter(inner, plan, op), op.numbers, |entry| {
+            inner.shared.local.kept(counter(inner, plan, op), |entry| {
                 entry.mirror.promised = entry.mirror.promised.saturating_sub(cost);
             });
         }
     }
 }
 
-/// The counters that must be settled first; those that are not mirrored yet are from here on, as
-/// far as there is room.
-fn unsettled(inner: &Rc<Inner>, plan: &Plan<'_>, places: &Places) -> Vec<Name> {
-    let mut names = Vec::new();
-    for (op, _) in plan.asked().zip(places).filter(|(_, at)| matches!(at, Place::Unsettled)) {
+/// Has the counters settled of which this node may hold no more; the store is asked meanwhile.
+fn settle_full(inner: &Rc<Inner>, plan: &Plan<'_>, places: &mut Places) {
+    for (op, place) in plan.asked().zip(places) {
+        if matches!(place, Place::Full) {
+            *place = Place::Store;
+            let name = inner.shared.local.kept(counter(inner, plan, op), |entry| {
+                entry.may_be_due().then(|| entry.name.clone())
+            });
+            settle(inner, name.flatten().iter());
+        }
+    }
+}
+
+/// The counters that must be heard of first, and who is told when they have been; those that are
+/// not mirrored yet are from here on. For those beyond what is mirrored the store is asked.
+fn unheard(
+    inner: &Rc<Inner>,
+    plan: &Plan<'_>,
+    places: &mut Places,
+) -> SmallVec<[(Name, Arc<Notify>); 1]> {
+    let mut names = SmallVec::new();
+    for (op, place) in plan.asked().zip(places) {
+        if !matches!(place, Place::Unheard) {
+            continue;
+        }
         let (hash, limit, key) = counter(inner, plan, op);
         let name = Name { hash, limit, key: key.into() };
         let mut stored = Vec::new();
         inner.shared.keys.append(&mut stored, plan, op);
-        let is_in_cluster = inner.owner.is_cluster();
-        let entry = Entry {
-            name: name.clone(),
-            stored: stored.into(),
-            slot: is_in_cluster.then(|| inner.shared.keys.slot(plan, op)),
-            mirror: Mirror::new(op.rule.algorithm, op.numbers),
-            is_settling: false,
-            is_touched: true,
-            is_auto: op.rule.consistency == Consistency::Auto,
-            idle: 0,
-        };
-        if let Some(is_new) = inner.shared.local.insert(entry) {
-            if is_new {
-                inner.mine.borrow_mut().push(name.clone());
+        let slot = inner.owner.is_cluster().then(|| inner.shared.keys.slot(plan, op));
+        let mirror = Mirror::new(op.rule.algorithm, op.numbers);
+        let entry = Entry::new(name.clone(), stored.into(), slot, mirror, op.rule.consistency);
+        match inner.shared.local.insert(entry) {
+            Some((settled, is_new)) => {
+                if is_new {
+                    inner.mine.borrow_mut().push(name.clone());
+                }
+                names.push((name, settled));
             }
-            names.push(name);
+            None => *place = Place::Store,
         }
     }
     names
@@ -272,7 +301,7 @@ async fn ask_for_the_rest(
     let Some(told) = inner.owner.ask_part(plan, Kind::Decide, due, part).await else {
         // Several slots of a Cluster: the store decides all of it.
         drop(held);
-        return inner.owner.ask(plan).await;
+        return inner.owner.ask(plan, Some(due)).await;
     };
     let mut told = told?.into_iter();
     let mut is_denied_there = false;

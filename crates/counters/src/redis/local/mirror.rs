@@ -6,6 +6,7 @@
 //! that is bounded by the units that it may hold unsettled.
 
 use tidegate_core::algorithms::{Algorithm, Met, Numbers, State};
+use tidegate_core::units::mul_div;
 use tidegate_core::{Action, Outcome};
 
 /// Units that were admitted in one window, and in the one before. A bucket has one window, at 0.
@@ -39,12 +40,10 @@ pub(super) enum Verdict {
     Denies(Outcome),
     /// It may be admitted here.
     Admits,
-    /// What this node admitted must be settled first.
-    Settle,
+    /// It is beyond what a node admits by itself, or may hold unsettled.
+    Full,
     /// It has not heard of the store for too long.
     Stale,
-    /// The cost is beyond what a node admits by itself.
-    Ask,
 }
 
 /// The counter, mirrored.
@@ -58,6 +57,8 @@ pub(super) struct Mirror {
     /// The store's clock less this node's, at most: how far it was ahead of the sending of the
     /// question that it answered.
     ahead_us: i64,
+    /// How long the last question took.
+    round_trip_us: u64,
     /// Admitted and not told; told and not answered; promised to requests that wait for another
     /// limit.
     unsettled: Units,
@@ -66,8 +67,10 @@ pub(super) struct Mirror {
     told_us: u64,
 }
 
-/// A mirror that is older asks before it says anything.
+/// A mirror that is older asks before it says anything, and one that is half as old had better.
 const STALE_US: u64 = 1_000_000;
+/// What rounding may hide of what has drained: a part of a unit at the node and one at the store.
+const PARTS: u64 = 2;
 
 impl Mirror {
     /// As a store has told it.
@@ -78,6 +81,7 @@ impl Mirror {
             state: State::Absent,
             told: State::Absent,
             ahead_us: 0,
+            round_trip_us: 0,
             unsettled: Units::default(),
             settling: Units::default(),
             promised: 0,
@@ -108,13 +112,16 @@ impl Mirror {
         let met = self.met(self.now(now_us));
         if !met.fits(cost) {
             Verdict::Denies(met.report(cost, false))
-        } else if cost > most {
-            Verdict::Ask
         } else if self.held() + self.promised + cost > most {
-            Verdict::Settle
+            Verdict::Full
         } else {
             Verdict::Admits
         }
+    }
+
+    /// True if what it heard will soon be too old.
+    pub(super) const fn is_aging(&self, now_us: u64) -> bool {
+        now_us.saturating_sub(self.told_us) > STALE_US / 2
     }
 
     /// What it says to one that is not admitted, for whatever reason.
@@ -123,15 +130,14 @@ impl Mirror {
         met.report(action.cost(), met.fits(action.cost()))
     }
 
-    /// Admits.
+    /// Admits what was promised, whether it still fits or not.
     pub(super) fn charge(&mut self, cost: u64, now_us: u64) -> Outcome {
         let now = self.now(now_us);
         self.unsettled.roll(self.window(now), self.numbers.period_us);
         self.unsettled.here += cost;
         let mut met = self.met(now);
-        let fits = met.fits(cost);
         met.charge(cost);
-        let outcome = met.report(cost, fits);
+        let outcome = met.report(cost, true);
         self.state = met.into_state().0;
         outcome
     }
@@ -139,7 +145,18 @@ impl Mirror {
     /// Goes on under other numbers; what it says waits for the store's next word.
     pub(super) const fn renumber(&mut self, numbers: Numbers) {
         self.numbers = numbers;
+        self.doubt();
+    }
+
+    /// Something was given back: what it says waits for the store's next word.
+    pub(super) const fn doubt(&mut self) {
         self.told_us = 0;
+    }
+
+    /// It was reset, and with it what is not told yet.
+    pub(super) const fn forget(&mut self) {
+        (self.unsettled.here, self.unsettled.before) = (0, 0);
+        self.doubt();
     }
 
     /// Units that the store does not have, or may not have.
@@ -162,14 +179,18 @@ impl Mirror {
         }
     }
 
-    /// How much of the settling units is no longer in the mirrored bucket.
+    /// How much of the settling units will no longer be in the mirrored bucket when the store hears
+    /// of them; parts of a unit count whole.
     fn drained(&self, now_us: u64) -> u64 {
         let now = self.now(now_us);
         let level = |state: &State| match state {
             State::Bucket(bucket) => bucket.drained(now.max(bucket.last)).used(),
             _ => 0,
         };
+        let Numbers { n, period_us, .. } = self.numbers;
+        let (on_the_way, _) = mul_div(n, self.round_trip_us.min(STALE_US), period_us);
         let left = level(&self.state).saturating_sub(level(&self.told));
+        let left = left.saturating_sub(on_the_way + PARTS);
         self.settling.sum().saturating_sub(left)
     }
 
@@ -181,6 +202,7 @@ impl Mirror {
         self.told = state.clone();
         self.state = state;
         self.told_us = now_us;
+        self.round_trip_us = now_us.saturating_sub(sent_us);
         let now = self.now(now_us);
         self.unsettled.roll(self.window(now), self.numbers.period_us);
         let Units { here, before, .. } = self.unsettled;
@@ -224,13 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn what_drained_of_an_idle_bucket_is_told_and_of_a_busy_one_nothing_has() {
+    fn what_drained_of_an_idle_bucket_is_told_and_of_a_busy_one_nothing_but_parts_has() {
         let mut idle = mirror(Algorithm::TokenBucket, bucket(0));
         idle.charge(5, NOW);
-        assert_eq!(idle.settle(NOW + SECOND / 5), Units { start_us: 2, here: 5, before: 0 });
+        assert_eq!(
+            idle.settle(NOW + SECOND / 5),
+            Units { start_us: 2 + PARTS, here: 5, before: 0 }
+        );
         let mut busy = mirror(Algorithm::TokenBucket, bucket(100));
         busy.charge(5, NOW);
-        assert_eq!(busy.settle(NOW + SECOND / 5), Units { start_us: 0, here: 5, before: 0 });
+        assert_eq!(busy.settle(NOW + SECOND / 5), Units { start_us: PARTS, here: 5, before: 0 });
     }
 
     #[test]
@@ -240,10 +265,10 @@ mod tests {
             assert!(matches!(mirror.ask(1, 3, NOW), Verdict::Admits));
             mirror.charge(1, NOW);
         }
-        assert!(matches!(mirror.ask(1, 3, NOW), Verdict::Settle));
-        assert!(matches!(mirror.ask(4, 3, NOW), Verdict::Ask));
+        assert!(matches!(mirror.ask(1, 3, NOW), Verdict::Full));
+        assert!(matches!(mirror.ask(4, 9, NOW), Verdict::Admits));
         mirror.settle(NOW);
-        assert!(matches!(mirror.ask(1, 3, NOW), Verdict::Settle), "it is on its way");
+        assert!(matches!(mirror.ask(1, 3, NOW), Verdict::Full), "it is on its way");
         assert!(matches!(mirror.ask(598, 1000, NOW), Verdict::Denies(_)));
         assert!(matches!(mirror.ask(1, 3, NOW + 2 * SECOND), Verdict::Stale));
     }

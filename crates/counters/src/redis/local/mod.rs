@@ -1,10 +1,14 @@
-//! Limits that are decided at the node (`consistency: local`): nobody is denied whom the store
-//! would admit, and the store admits at most a hundredth of the limit less than all nodes do.
+//! Limits that are decided at the node (`consistency: local` and its kin): nobody is denied whom
+//! the store would admit, and the store admits at most a hundredth of the limit less than all nodes
+//! do.
 //!
-//! Each node mirrors the counters that it is asked for, admits from the mirror as long as it holds
+//! Each node mirrors the counters that a worker is asked for more than some 20 times a second; the
+//! others it asks the store for, as if they were exact. It admits from the mirror as long as it holds
 //! few enough units unsettled, and settles with the store every [`tend::EVERY`], or sooner when half
-//! of those units are used. A settling names its windows and always lands. With `consistency: auto`
-//! that begins when a counter runs hot at a worker, and ends when it has been cool for some time.
+//! of those units are used; who finds them all used asks the store. A settling names its windows and
+//! always lands. With `consistency: auto` that begins at some thousand a second, and ends when the
+//! counter has been cool for some time. With `sampled: K` a node holds up to 2 K units, however many
+//! nodes there are, and settles once it has K, or has heard nothing for half a second.
 
 mod decide;
 mod heat;
@@ -15,7 +19,8 @@ mod table;
 mod tend;
 mod told;
 
-pub(super) use decide::{Standing, decide, stand};
+pub(super) use decide::{Standing, concerns, decide, stand};
 pub(super) use heat::Heat;
+pub(super) use settle::Due;
 pub(super) use table::{Name, Table};
 pub(super) use tend::tend;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tidegate_core::{Algorithm, Numbers};
+use tokio::task::yield_now;
 
 use super::mirror::Units;
 use super::table::Name;
@@ -15,6 +16,10 @@ use crate::redis::outcome::RECORD;
 
 /// A counter packs two operations at most, and a call no more than so many requests.
 const MOST_COUNTERS: usize = MOST_REQUESTS / 2;
+/// Calls of a worker under way at once, so that they leave the line to decisions; to the nodes of a
+/// Cluster, where a call is of one slot.
+const MOST_CALLS: usize = 2;
+const MOST_CALLS_IN_CLUSTER: usize = 32;
 
 /// One counter on its way.
 struct Item {
@@ -35,38 +40,91 @@ impl Item {
     }
 }
 
-/// Settles these counters, but for those of which a settling is under way; goes on by itself, so
-/// that a request which is taken back leaves nothing half done.
-pub(super) fn settle(inner: &Rc<Inner>, names: Vec<Name>) {
-    let mut calls: BTreeMap<Option<u16>, Vec<Item>> = BTreeMap::new();
+/// The counters of one worker that are to be settled.
+#[derive(Debug, Default)]
+pub(in crate::redis) struct Due {
+    names: Vec<Name>,
+    /// True while the end of this turn of the event loop is waited for.
+    is_scheduled: bool,
+    /// Calls under way.
+    in_flight: usize,
+}
+
+/// Settles these counters, but for those of which that is under way: all that are due in one turn of
+/// the event loop leave together. It goes on by itself, so that a request which is taken back leaves
+/// nothing half done.
+pub(super) fn settle<'n>(inner: &Rc<Inner>, names: impl Iterator<Item = &'n Name>) {
+    let mut due = inner.due.borrow_mut();
     for name in names {
-        let now_us = inner.shared.clock.now_us();
-        let item = inner.shared.local.at(&name, |entry| {
-            if entry.is_settling {
-                return None;
-            }
-            entry.is_settling = true;
-            entry.is_touched = false;
-            let item = Item {
-                name: entry.name.clone(),
-                stored: entry.stored.clone(),
-                algorithm: entry.mirror.algorithm,
-                numbers: entry.mirror.numbers,
-                units: entry.mirror.settle(now_us),
-            };
-            Some((entry.slot, item))
+        let is_new = inner.shared.local.at(name, |entry| {
+            let is_new = entry.may_be_due();
+            entry.is_due |= is_new;
+            is_new
         });
-        if let Some((slot, item)) = item.flatten() {
-            calls.entry(slot).or_default().push(item);
+        if is_new == Some(true) {
+            due.names.push(name.clone());
         }
     }
-    for (slot, mut items) in calls {
-        while !items.is_empty() {
-            let few = items.split_off(items.len().saturating_sub(MOST_COUNTERS));
+    schedule(inner, &mut due);
+}
+
+fn schedule(inner: &Rc<Inner>, due: &mut Due) {
+    if due.is_scheduled || due.names.is_empty() || due.in_flight >= most_calls(inner) {
+        return;
+    }
+    due.is_scheduled = true;
+    let inner = Rc::clone(inner);
+    tokio::task::spawn_local(async move {
+        yield_now().await;
+        send_due(&inner);
+    });
+}
+
+fn most_calls(inner: &Inner) -> usize {
+    if inner.owner.is_cluster() { MOST_CALLS_IN_CLUSTER } else { MOST_CALLS }
+}
+
+fn send_due(inner: &Rc<Inner>) {
+    let mut due = inner.due.borrow_mut();
+    due.is_scheduled = false;
+    let mut calls: BTreeMap<Option<u16>, Vec<Name>> = BTreeMap::new();
+    for name in std::mem::take(&mut due.names) {
+        if let Some(slot) = inner.shared.local.at(&name, |entry| entry.slot) {
+            calls.entry(slot).or_default().push(name);
+        }
+    }
+    for (slot, mut names) in calls {
+        while !names.is_empty() {
+            if due.in_flight >= most_calls(inner) {
+                due.names.append(&mut names);
+                break;
+            }
+            let few = names.split_off(names.len().saturating_sub(MOST_COUNTERS));
+            let items = few.iter().filter_map(|name| item(inner, name)).collect();
+            due.in_flight += 1;
             let inner = Rc::clone(inner);
-            tokio::task::spawn_local(async move { send(&inner, slot, few).await });
+            tokio::task::spawn_local(async move {
+                send(&inner, slot, items).await;
+                let mut due = inner.due.borrow_mut();
+                due.in_flight -= 1;
+                schedule(&inner, &mut due);
+            });
         }
     }
+}
+
+fn item(inner: &Inner, name: &Name) -> Option<Item> {
+    let now_us = inner.shared.clock.now_us();
+    inner.shared.local.at(name, |entry| {
+        (entry.is_due, entry.is_settling, entry.is_touched) = (false, true, false);
+        Item {
+            name: entry.name.clone(),
+            stored: entry.stored.clone(),
+            algorithm: entry.mirror.algorithm,
+            numbers: entry.mirror.numbers,
+            units: entry.mirror.settle(now_us),
+        }
+    })
 }
 
 async fn send(inner: &Inner, slot: Option<u16>, items: Vec<Item>) {
@@ -90,9 +148,9 @@ async fn send(inner: &Inner, slot: Option<u16>, items: Vec<Item>) {
                 Some((state, store_us)) => entry.mirror.settled(state, store_us, sent_us, now_us),
                 None => entry.mirror.lost(is_unsent),
             }
+            entry.settled.notify_waiters();
         });
     }
-    table.settled.notify_waiters();
 }
 
 async fn tell(inner: &Inner, slot: Option<u16>, items: &[Item]) -> Result<Vec<u8>, StoreError> {

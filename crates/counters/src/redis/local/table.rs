@@ -1,10 +1,11 @@
 //! The counters that a node mirrors, shared by its workers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
 use parking_lot::{Mutex, MutexGuard};
-use tidegate_core::{LimitUid, Numbers};
+use tidegate_core::{Consistency, LimitUid, Numbers, PlannedOp};
 use tokio::sync::Notify;
 
 use super::mirror::Mirror;
@@ -31,12 +32,15 @@ pub(super) struct Entry {
     pub(super) stored: Box<[u8]>,
     pub(super) slot: Option<u16>,
     pub(super) mirror: Mirror,
-    /// True while a settling is under way.
+    /// True while it waits for the next settling, and while one is under way.
+    pub(super) is_due: bool,
     pub(super) is_settling: bool,
+    /// Told when a settling of it has ended.
+    pub(super) settled: Arc<Notify>,
     /// True if somebody asked since the last settling.
     pub(super) is_touched: bool,
-    /// True if it is mirrored because it ran hot.
-    pub(super) is_auto: bool,
+    /// Why it is mirrored.
+    pub(super) consistency: Consistency,
     /// Rounds since anybody asked for it, or since it ran hot.
     pub(super) idle: u32,
 }
@@ -49,8 +53,6 @@ pub(in crate::redis) struct Table {
     count: AtomicUsize,
     /// Nodes that are alive, this one included; 0 while that is not known.
     nodes: AtomicU32,
-    /// Told when a settling has ended.
-    pub(super) settled: Notify,
 }
 
 impl Default for Table {
@@ -59,7 +61,6 @@ impl Default for Table {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             count: AtomicUsize::new(0),
             nodes: AtomicU32::new(0),
-            settled: Notify::new(),
         }
     }
 }
@@ -75,11 +76,12 @@ impl Table {
         self.nodes.load(Ordering::Relaxed)
     }
 
-    /// Units of such a limit that this node may hold unsettled.
-    pub(super) fn most(&self, capacity: u64) -> u64 {
-        match u64::from(self.nodes()) {
-            0 => 0,
-            nodes => capacity / SHARE / nodes,
+    /// Units of a limit that this node may hold unsettled; it settles at half of them.
+    pub(super) fn most(&self, op: &PlannedOp<'_>) -> u64 {
+        match (op.rule.consistency, u64::from(self.nodes())) {
+            (_, 0) => 0,
+            (Consistency::Sampled(units), _) => 2 * u64::from(units),
+            (_, nodes) => op.numbers.capacity(op.rule.algorithm) / SHARE / nodes,
         }
     }
 
@@ -107,30 +109,52 @@ impl Table {
         Some(act(entry))
     }
 
-    /// Mirrors one more counter, or one under other numbers; says whether it is new here. None:
-    /// there are too many.
-    pub(super) fn insert(&self, new: Entry) -> Option<bool> {
+    /// Mirrors one more counter, or one under other numbers; gives who is told when it has settled,
+    /// and says whether it is new here. None: there are too many.
+    pub(super) fn insert(&self, new: Entry) -> Option<(Arc<Notify>, bool)> {
         let mut shard = self.shard(new.name.hash);
         let Name { hash, limit, key } = &new.name;
         if let Some(entry) = shard.find_mut(*hash, |entry| entry.is(*limit, key)) {
             if entry.mirror.numbers != new.mirror.numbers && !entry.is_settling {
                 entry.mirror.renumber(new.mirror.numbers);
             }
-            return Some(false);
+            return Some((Arc::clone(&entry.settled), false));
         }
         if self.count.fetch_add(1, Ordering::Relaxed) >= MOST {
             self.count.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let hash = *hash;
+        let (hash, settled) = (*hash, Arc::clone(&new.settled));
         shard.insert_unique(hash, new, |entry| entry.name.hash);
-        Some(true)
+        Some((settled, true))
+    }
+
+    /// Does something with a counter that is mirrored, whatever its numbers.
+    pub(super) fn kept<T>(
+        &self,
+        (hash, limit, key): (u64, LimitUid, &[u8]),
+        act: impl FnOnce(&mut Entry) -> T,
+    ) -> Option<T> {
+        self.shard(hash).find_mut(hash, |entry| entry.is(limit, key)).map(act)
+    }
+
+    /// Something was given back to a counter.
+    pub(in crate::redis) fn doubt(&self, counter: (u64, LimitUid, &[u8])) {
+        if !self.is_empty() {
+            self.kept(counter, |entry| entry.mirror.doubt());
+        }
+    }
+
+    /// A counter was reset.
+    pub(in crate::redis) fn forget(&self, counter: (u64, LimitUid, &[u8])) {
+        if !self.is_empty() {
+            self.kept(counter, |entry| entry.mirror.forget());
+        }
     }
 
     /// Does something with a counter by its name.
     pub(super) fn at<T>(&self, name: &Name, act: impl FnOnce(&mut Entry) -> T) -> Option<T> {
-        let mut shard = self.shard(name.hash);
-        shard.find_mut(name.hash, |entry| entry.is(name.limit, &name.key)).map(act)
+        self.kept((name.hash, name.limit, &name.key), act)
     }
 
     /// Lets a counter go if nothing of it is unsettled; true if it is gone.
@@ -139,6 +163,7 @@ impl Table {
         let found = shard.find_entry(name.hash, |entry| {
             entry.is(name.limit, &name.key)
                 && !entry.is_settling
+                && !entry.is_due
                 && entry.mirror.held() + entry.mirror.promised == 0
         });
         let Ok(place) = found else { return false };
@@ -149,6 +174,45 @@ impl Table {
 }
 
 impl Entry {
+    /// One that has not heard of the store yet.
+    pub(super) fn new(
+        name: Name,
+        stored: Box<[u8]>,
+        slot: Option<u16>,
+        mirror: Mirror,
+        consistency: Consistency,
+    ) -> Self {
+        Self {
+            name,
+            stored,
+            slot,
+            mirror,
+            is_due: false,
+            is_settling: false,
+            settled: Arc::default(),
+            is_touched: true,
+            consistency,
+            idle: 0,
+        }
+    }
+
+    /// True if it neither waits for a settling nor has one under way.
+    pub(super) const fn may_be_due(&self) -> bool {
+        !self.is_due && !self.is_settling
+    }
+
+    /// True if it is mirrored because it ran hot.
+    pub(super) const fn is_auto(&self) -> bool {
+        matches!(self.consistency, Consistency::Auto)
+    }
+
+    /// True if the store must be heard again, now that somebody has asked: one that is sampled
+    /// goes by what it admits, as long as what it heard is not too old.
+    pub(super) fn is_due(&self, now_us: u64) -> bool {
+        let is_sampled = matches!(self.consistency, Consistency::Sampled(_));
+        !is_sampled || self.mirror.is_aging(now_us)
+    }
+
     fn is(&self, limit: LimitUid, key: &[u8]) -> bool {
         self.name.limit == limit && *self.name.key == *key
     }

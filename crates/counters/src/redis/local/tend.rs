@@ -36,24 +36,23 @@ pub(in crate::redis) async fn tend(inner: Weak<Inner>) {
 fn round(inner: &Rc<Inner>) {
     let (table, heat) = (&inner.shared.local, inner.heat.borrow());
     let mut due = Vec::new();
+    let now_us = inner.shared.clock.now_us();
     inner.mine.borrow_mut().retain(|name| {
         let state = table.at(name, |entry| {
             let is_asked_for = entry.is_touched || entry.mirror.unsettled() > 0;
-            let is_needed = if entry.is_auto { !heat.is_cool(name.hash) } else { is_asked_for };
+            let is_needed = if entry.is_auto() { !heat.is_cool(name.hash) } else { is_asked_for };
             entry.idle = if is_needed { 0 } else { entry.idle + 1 };
-            let most = if entry.is_auto { COOL_ROUNDS } else { IDLE_ROUNDS };
-            (is_asked_for, entry.idle >= most)
+            let most = if entry.is_auto() { COOL_ROUNDS } else { IDLE_ROUNDS };
+            (is_asked_for && entry.is_due(now_us), entry.idle >= most)
         });
-        let Some((is_asked_for, is_over)) = state else { return false };
+        let Some((is_due, is_over)) = state else { return false };
         if is_over && table.remove(name) {
             return false;
         }
-        if is_asked_for {
+        if is_due {
             due.push(name.clone());
         }
         true
     });
-    if !due.is_empty() {
-        settle(inner, due);
-    }
+    settle(inner, due.iter());
 }

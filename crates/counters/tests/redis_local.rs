@@ -1,0 +1,175 @@
+//! Limits that nodes decide by themselves: what is promised is given, and the store is spared.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod redis_support;
+
+use std::time::Duration;
+
+use redis_support::{Server, decide, handle, limit, on_worker, plan, policy, store};
+use serde_json::{Value, json};
+use tidegate_core::{Plan, RuleSet, Verb};
+use tidegate_counters::clock::Deadline;
+use tidegate_counters::redis::RedisHandle;
+use tokio::time::sleep;
+
+const N: u64 = 1_000;
+
+fn local(id: &str, n: u64, per: &[&str]) -> Value {
+    let mut limit = limit(id, "fixed_window", n, 86400, per);
+    limit["consistency"] = json!("local");
+    limit
+}
+
+/// A local limit over everybody, and an exact one for each tenant.
+fn rules() -> RuleSet {
+    policy(&[local("all", N, &[]), limit("each", "fixed_window", N, 86400, &["tenant"])])
+}
+
+/// What nobody's tenant asks: the local limit alone.
+fn alone(rules: &RuleSet, verb: Verb, cost: u64) -> Plan<'_> {
+    plan(rules, verb, cost, &[])
+}
+
+async fn left(handle: &RedisHandle, rules: &RuleSet) -> u64 {
+    decide(handle, &alone(rules, Verb::Peek, 1)).await.unwrap()[0].remaining
+}
+
+/// Asks until the node decides by itself; says how many were admitted.
+async fn warmed(server: &Server, handle: &RedisHandle, rules: &RuleSet) -> u64 {
+    let deadline = Deadline::after(Duration::from_secs(10));
+    let mut admitted = 0;
+    loop {
+        let before = server.calls("evalsha");
+        for _ in 0..5 {
+            admitted +=
+                u64::from(decide(handle, &alone(rules, Verb::Hit, 1)).await.unwrap()[0].fits);
+        }
+        if server.calls("evalsha") == before {
+            return admitted;
+        }
+        assert!(!deadline.is_over(), "the store decides for ever");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn until_left(handle: &RedisHandle, rules: &RuleSet, expected: u64) {
+    let deadline = Deadline::after(Duration::from_secs(10));
+    while left(handle, rules).await != expected {
+        assert!(!deadline.is_over(), "{} left", left(handle, rules).await);
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn who_was_charged_elsewhere_is_not_denied_for_what_others_took_meanwhile() {
+    let Some(server) = Server::start(&[]) else { return };
+    on_worker(async {
+        let (rules, store) = (rules(), store(&server.url()));
+        let handle = handle(&store).await;
+        let used = warmed(&server, &handle, &rules).await;
+        let most = alone(&rules, Verb::Hit, N - 1 - used);
+        assert!(decide(&handle, &most).await.unwrap()[0].fits);
+        until_left(&handle, &rules, 1).await;
+        let hit = || plan(&rules, Verb::Hit, 1, &[(b"tenant", b"acme")]);
+        let (first, second) = (hit(), hit());
+        let (first, second) = tokio::join!(decide(&handle, &first), decide(&handle, &second));
+        let is_admitted = |told: &[tidegate_core::Outcome]| told.iter().all(|one| one.fits);
+        let admitted =
+            [first, second].into_iter().filter(|told| is_admitted(told.as_ref().unwrap()));
+        let look = plan(&rules, Verb::Peek, 1, &[(b"tenant", b"acme")]);
+        // Another worker has heard no denial.
+        let other = redis_support::handle(&store).await;
+        let each = decide(&other, &look).await.unwrap()[1].remaining;
+        assert_eq!(N - each, admitted.count() as u64, "a denied request moves no counter");
+    });
+}
+
+#[test]
+fn counters_that_are_asked_for_rarely_are_asked_for_together() {
+    let Some(server) = Server::start(&[]) else { return };
+    on_worker(async {
+        let rules = policy(&[local("ip", N, &["ip"])]);
+        let store = store(&server.url());
+        let handle = handle(&store).await;
+        let names: Vec<_> =
+            (0..1_000).map(|at| format!("10.0.{}.{}", at / 250, at % 250)).collect();
+        let plans: Vec<_> =
+            names.iter().map(|ip| plan(&rules, Verb::Hit, 1, &[(b"ip", ip.as_bytes())])).collect();
+        sleep(Duration::from_millis(200)).await;
+        let before = server.calls("evalsha");
+        let all = plans.iter().map(|plan| Box::pin(decide(&handle, plan)));
+        for told in tidegate_counters::join::join(all).await {
+            assert!(told.unwrap()[0].fits);
+        }
+        assert!(server.calls("evalsha") - before < 40, "{}", server.calls("evalsha") - before);
+    });
+}
+
+#[test]
+fn what_is_given_back_before_it_was_told_is_not_lost() {
+    let Some(server) = Server::start(&[]) else { return };
+    on_worker(async {
+        let (rules, store) = (rules(), store(&server.url()));
+        let handle = handle(&store).await;
+        let used = warmed(&server, &handle, &rules).await;
+        for _ in 0..3 {
+            assert!(decide(&handle, &alone(&rules, Verb::Hit, 1)).await.unwrap()[0].fits);
+        }
+        decide(&handle, &alone(&rules, Verb::Refund, 3)).await.unwrap();
+        until_left(&handle, &rules, N - used).await;
+        sleep(Duration::from_millis(200)).await;
+        assert_eq!(left(&handle, &rules).await, N - used);
+    });
+}
+
+#[test]
+fn a_reset_takes_what_was_not_told_yet_along() {
+    let Some(server) = Server::start(&[]) else { return };
+    on_worker(async {
+        let (rules, store) = (rules(), store(&server.url()));
+        let handle = handle(&store).await;
+        warmed(&server, &handle, &rules).await;
+        decide(&handle, &alone(&rules, Verb::Hit, 2)).await.unwrap();
+        handle.reset(&alone(&rules, Verb::Peek, 1)).await.unwrap();
+        assert_eq!(left(&handle, &rules).await, N);
+        sleep(Duration::from_millis(200)).await;
+        assert_eq!(left(&handle, &rules).await, N);
+    });
+}
+
+#[test]
+fn numbers_that_change_while_a_request_waits_cost_no_promise() {
+    let Some(server) = Server::start(&[]) else { return };
+    on_worker(async {
+        let mut identities = tidegate_core::Identities::default();
+        let mut rules_of = |n: u64| {
+            let limits =
+                [local("all", n, &[]), limit("each", "fixed_window", N, 86400, &["tenant"])];
+            redis_support::policy_with(&limits, &mut identities)
+        };
+        let (old, new) = (rules_of(N), rules_of(2 * N));
+        let store = store(&server.url());
+        let handle = handle(&store).await;
+        let used = warmed(&server, &handle, &old).await;
+        let most = N / 100;
+        for round in 0..most {
+            server.pause();
+            let tenant = format!("t{round}");
+            let both = plan(&old, Verb::Hit, 1, &[(b"tenant", tenant.as_bytes())]);
+            let other = alone(&new, Verb::Peek, 1);
+            let resumes = async {
+                sleep(Duration::from_millis(20)).await;
+                server.resume();
+            };
+            let (told, _, ()) =
+                tokio::join!(decide(&handle, &both), decide(&handle, &other), resumes);
+            assert!(told.unwrap().iter().all(|one| one.fits));
+            left(&handle, &old).await;
+        }
+        let admitted = used + most;
+        until_left(&handle, &old, N - admitted).await;
+        let more = warmed(&server, &handle, &old).await;
+        until_left(&handle, &old, N - admitted - more).await;
+    });
+}
