@@ -29,10 +29,6 @@ const MOST_SLOTS_IN_FLIGHT: usize = 64;
 /// Batches looked through for one of the same slot, or for one whose slot is free.
 const SLOTS_COMPARED: usize = 64;
 
-/// A call without an answer for so long after its deadline ends the connection, so that further
-/// requests fail at once instead of after the deadline.
-const STUCK_AFTER: Duration = Duration::from_millis(500);
-
 /// A call for which no request waits may take its time: as long as it is on its way, what it
 /// tells counts as not told.
 const CALL_PATIENCE: Duration = Duration::from_secs(1);
@@ -52,7 +48,7 @@ pub(super) struct Line {
     /// True once an attempt to connect has ended, well or not.
     pub(super) is_tried: bool,
     /// In arrival order; requests join the last one.
-    pending: VecDeque<Rc<Batch>>,
+    pub(super) pending: VecDeque<Rc<Batch>>,
     pub(super) in_flight: VecDeque<Rc<Batch>>,
     /// Bytes that the socket has not taken yet.
     pub(super) output: Vec<u8>,
@@ -291,7 +287,7 @@ impl Line {
     }
 
     /// Writes what the socket takes; the driver sees to the rest, and to errors.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         if self.output.is_empty() {
             return;
@@ -364,40 +360,5 @@ impl Line {
             }
         }
         Poll::Pending
-    }
-
-    /// Lets those go whose deadline is over. The next time to look, if anything is outstanding;
-    /// an error if the server has been silent for too long.
-    pub(super) fn expire(&mut self) -> Result<Option<Deadline>, Arc<str>> {
-        let mut next: Option<Deadline> = None;
-        for batch in self.in_flight.iter().chain(&self.pending).chain(self.held.batches()) {
-            let deadline = batch.expire();
-            next = next.into_iter().chain(deadline).min();
-        }
-        let oldest = self.in_flight.iter().filter_map(|batch| batch.body().first_deadline()).min();
-        if oldest.is_some_and(Deadline::is_over)
-            && self.breaker.is_late(self.shared.options.deadline)
-        {
-            self.shared.health.failed(&StoreError::Silent.to_string().into());
-        }
-        if self.in_flight.is_empty() && self.breaker.wants_probe() {
-            self.probe();
-        }
-        let stuck = oldest.map(|deadline| deadline.plus(STUCK_AFTER));
-        if stuck.is_some_and(Deadline::is_over) {
-            return Err(Arc::from("the server does not answer"));
-        }
-        // A request that comes later counts on a timer that goes off within its own patience.
-        let tick = stuck.map(|stuck| stuck.min(Deadline::after(self.shared.patience)));
-        let probe = self.breaker.next_probe();
-        Ok(next.into_iter().chain(tick).chain(probe).min())
-    }
-
-    fn probe(&mut self) {
-        let call = self.spare.pop().unwrap_or_default();
-        let batch = Rc::new(Batch::new(call, Kind::Probe, None, None));
-        batch.body().seat(0..0, Deadline::after(self.shared.patience));
-        self.send(batch, By::Hash);
-        self.flush();
     }
 }

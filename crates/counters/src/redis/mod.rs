@@ -24,6 +24,7 @@ mod handle;
 mod handshake;
 mod health;
 mod keys;
+mod lateness;
 mod line;
 mod local;
 mod options;

@@ -1,0 +1,53 @@
+//! What a line does about calls that are late: it lets their requests go, asks whether the store is
+//! there at all, and ends a connection that is stuck.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::batch::Batch;
+use super::call::{By, Kind};
+use super::error::StoreError;
+use super::line::Line;
+use crate::clock::Deadline;
+
+/// A call without an answer for so long after its deadline ends the connection, so that further
+/// requests fail at once instead of after the deadline.
+const STUCK_AFTER: Duration = Duration::from_millis(500);
+
+impl Line {
+    /// Lets those go whose deadline is over. The next time to look, if anything is outstanding;
+    /// an error if the server has been silent for too long.
+    pub(super) fn expire(&mut self) -> Result<Option<Deadline>, Arc<str>> {
+        let mut next: Option<Deadline> = None;
+        for batch in self.in_flight.iter().chain(&self.pending).chain(self.held.batches()) {
+            let deadline = batch.expire();
+            next = next.into_iter().chain(deadline).min();
+        }
+        let oldest = self.in_flight.iter().filter_map(|batch| batch.body().first_deadline()).min();
+        if oldest.is_some_and(Deadline::is_over)
+            && self.breaker.is_late(self.shared.options.deadline)
+        {
+            self.shared.health.failed(&StoreError::Silent.to_string().into());
+        }
+        if self.in_flight.is_empty() && self.breaker.wants_probe() {
+            self.probe();
+        }
+        let stuck = oldest.map(|deadline| deadline.plus(STUCK_AFTER));
+        if stuck.is_some_and(Deadline::is_over) {
+            return Err(Arc::from("the server does not answer"));
+        }
+        // A request that comes later counts on a timer that goes off within its own patience.
+        let tick = stuck.map(|stuck| stuck.min(Deadline::after(self.shared.patience)));
+        let probe = self.breaker.next_probe();
+        Ok(next.into_iter().chain(tick).chain(probe).min())
+    }
+
+    fn probe(&mut self) {
+        let call = self.spare.pop().unwrap_or_default();
+        let batch = Rc::new(Batch::new(call, Kind::Probe, None, None));
+        batch.body().seat(0..0, Deadline::after(self.shared.patience));
+        self.send(batch, By::Hash);
+        self.flush();
+    }
+}
