@@ -173,3 +173,20 @@ fn numbers_that_change_while_a_request_waits_cost_no_promise() {
         until_left(&handle, &old, N - admitted - more).await;
     });
 }
+
+#[test]
+fn a_worker_that_leaves_has_told_what_it_admitted() {
+    let Some(server) = Server::start(&[]) else { return };
+    on_worker(async {
+        let (rules, store) = (rules(), store(&server.url()));
+        let handle = handle(&store).await;
+        let used = warmed(&server, &handle, &rules).await;
+        for _ in 0..3 {
+            assert!(decide(&handle, &alone(&rules, Verb::Hit, 1)).await.unwrap()[0].fits);
+        }
+        handle.leave().await;
+        let other = redis_support::store(&server.url());
+        let other = redis_support::handle(&other).await;
+        assert_eq!(left(&other, &rules).await, N - used - 3);
+    });
+}

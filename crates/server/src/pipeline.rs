@@ -202,6 +202,11 @@ impl WorkerNode {
         Self { node, way }
     }
 
+    /// Tells the store what it does not know yet, before the thread ends; half a second at most.
+    pub async fn leave(&self) {
+        self.way.leave().await;
+    }
+
     /// The node.
     #[inline]
     pub const fn node(&self) -> &Arc<Node> {

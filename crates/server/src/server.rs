@@ -18,7 +18,7 @@ use crate::listen::{self, Address, BindError, Opening, OpeningStats, Protocol, S
 use crate::node::Node;
 use crate::pipeline::WorkerNode;
 use crate::tls::{Certificates, Follower, TlsError, TlsFiles};
-use crate::workers::{self, Serve, Serving, Workers};
+use crate::workers::{self, Serve, Serves, Serving, Workers};
 
 /// Where to listen and how to answer.
 #[derive(Clone, Debug)]
@@ -234,8 +234,9 @@ impl Doors {
     }
 
     /// The doors of one worker, in the order of the listeners: each serves both protocols.
-    fn open(&self) -> Vec<Serve> {
+    fn open(&self) -> Serves {
         let node = Rc::new(WorkerNode::new(Arc::clone(&self.node)));
+        let leaving = Rc::clone(&node);
         let http = HttpDoor {
             node: Rc::clone(&node),
             rate_limit: Arc::clone(&self.rate_limit),
@@ -258,7 +259,9 @@ impl Doors {
             let both = Rc::clone(&both);
             Box::new(move |socket| Box::pin(Rc::clone(&both).open(socket)))
         };
-        vec![serve(), serve()]
+        Serves::from(vec![serve(), serve()]).leaving(Box::pin(async move {
+            leaving.leave().await;
+        }))
     }
 }
 

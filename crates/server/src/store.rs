@@ -50,6 +50,13 @@ impl Way {
         }
     }
 
+    /// Tells the store what it does not know yet, as far as it answers soon; for a worker that ends.
+    pub(crate) async fn leave(&self) {
+        if let Self::Redis(handle) = self {
+            handle.leave().await;
+        }
+    }
+
     /// Takes the answer to a request that was aboard.
     #[inline]
     pub(crate) fn ended(

@@ -25,6 +25,31 @@ pub type Beginning = Pin<Box<dyn Future<Output = Option<Serving>>>>;
 /// The rest of its life.
 pub type Serving = Pin<Box<dyn Future<Output = ()>>>;
 
+/// What a worker still tells others at its end.
+pub type Leave = Pin<Box<dyn Future<Output = ()>>>;
+
+/// How one worker serves its listeners, in their order, and how it leaves.
+pub struct Serves {
+    serve: Vec<Serve>,
+    leave: Option<Leave>,
+}
+
+impl From<Vec<Serve>> for Serves {
+    /// A worker that leaves without a word.
+    fn from(serve: Vec<Serve>) -> Self {
+        Self { serve, leave: None }
+    }
+}
+
+impl Serves {
+    /// The same, and what is done once the connections have ended; it must end soon by itself.
+    #[must_use]
+    pub fn leaving(mut self, leave: Leave) -> Self {
+        self.leave = Some(leave);
+        self
+    }
+}
+
 /// How many threads, how many sockets, how long the end may take.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -103,14 +128,15 @@ impl Workers {
     ///
     /// # Errors
     /// The system gave no thread or no event queue.
-    pub fn start<F>(
+    pub fn start<F, S>(
         options: &Options,
         listeners: Vec<Listener>,
         drain: &Drain,
         doors: F,
     ) -> io::Result<Self>
     where
-        F: Fn(usize) -> Vec<Serve> + Send + Sync + 'static,
+        F: Fn(usize) -> S + Send + Sync + 'static,
+        S: Into<Serves>,
     {
         let doors = Arc::new(doors);
         let mut threads = Vec::with_capacity(options.workers + 1);
@@ -121,7 +147,9 @@ impl Workers {
             queues.push(Queue { handed: queue, here: Arc::clone(&here) });
             let (doors, drain, limit) = (Arc::clone(&doors), drain.clone(), options.drain_limit);
             threads.push(spawn(format!("tidegate-{index}"), move |runtime| {
-                runtime.block_on(async { work(doors(index), handed, here, drain, limit).await });
+                runtime.block_on(async {
+                    work(doors(index).into(), handed, here, drain, limit).await;
+                });
             })?);
         }
         let (drain, stats) = (drain.clone(), Arc::clone(&options.stats));
@@ -163,7 +191,7 @@ where
 }
 
 async fn work(
-    doors: Vec<Serve>,
+    doors: Serves,
     mut handed: mpsc::UnboundedReceiver<Handed>,
     here: Arc<Here>,
     drain: Drain,
@@ -171,7 +199,7 @@ async fn work(
 ) {
     while let Some(Handed { listener, socket, place }) = handed.recv().await {
         let Ok(socket) = Socket::new(socket) else { continue };
-        let beginning = doors[listener](socket);
+        let beginning = doors.serve[listener](socket);
         spawn_local(async move {
             if let Some(serving) = beginning.await {
                 spawn_local(Connection { serving, _place: place });
@@ -182,6 +210,9 @@ async fn work(
     drain.started().await;
     // What is left is cut by the end of the runtime.
     let _ = timeout(limit, here.end()).await;
+    if let Some(leave) = doors.leave {
+        leave.await;
+    }
 }
 
 async fn accept_all(

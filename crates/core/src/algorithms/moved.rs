@@ -8,7 +8,7 @@ use super::windows::Windows;
 impl State {
     /// The state that stood at `from`, a time not before its last write, as it stands at `to` on a
     /// clock that has other times: nobody is given credit, and nobody has to wait for longer than
-    /// before. Counts of a window move into that of `to`. Microseconds.
+    /// before, but for counts of a window, which move into that of `to` and end with it. Microseconds.
     ///
     /// A quota's times are those of a calendar, and stay: by a clock that is far behind its last
     /// write it counts in the period of that clock, as it would have without a move.

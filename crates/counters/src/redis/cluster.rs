@@ -104,6 +104,11 @@ impl Cluster {
         !lines.is_empty() && lines.values().all(|wire| wire.line.borrow().is_up())
     }
 
+    /// True if nothing is under way to any master.
+    pub(super) fn is_idle(&self) -> bool {
+        self.lines.borrow().values().all(|wire| wire.line.borrow().is_idle())
+    }
+
     /// True if some master would be sent a call.
     pub(super) fn can_be_asked(&self) -> bool {
         self.lines.borrow().values().any(|wire| wire.line.borrow().can_be_asked())

@@ -3,9 +3,12 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_core::{Action, Plan, PlannedOp};
+use tokio::time::sleep;
 
+use super::away::repay;
 use super::call::{Kind, whole};
 use super::cluster::Cluster;
 use super::denials::Denials;
@@ -18,6 +21,9 @@ use super::store::Shared;
 use super::wire::{Aboard, Wire};
 use crate::Outcomes;
 use crate::clock::Deadline;
+
+/// What a worker that ends still has to tell takes no longer.
+const LONGEST_LEAVE: Duration = Duration::from_millis(500);
 
 /// A worker's connection with the batches that wait for it. Stays on its thread; clones share the
 /// connection, and the last one to go closes it.
@@ -77,6 +83,14 @@ impl Drop for Owner {
 impl Owner {
     pub(super) const fn is_cluster(&self) -> bool {
         matches!(self, Self::Cluster(_))
+    }
+
+    /// True if nothing is under way to it.
+    pub(super) fn is_idle(&self) -> bool {
+        match self {
+            Self::Server(wire) => wire.line.borrow().is_idle(),
+            Self::Cluster(cluster) => cluster.is_idle(),
+        }
     }
 
     /// True if it is worth a try to ask.
@@ -261,6 +275,18 @@ impl RedisHandle {
             }
         };
         self.ended(plan, &departure, told)
+    }
+
+    /// Tells the store what it does not know yet: what was admitted here, and what it is owed. Ends
+    /// after [`LONGEST_LEAVE`] in any case.
+    pub async fn leave(&self) {
+        local::settle_all(&self.inner);
+        repay(&self.inner);
+        let due = Deadline::after(LONGEST_LEAVE);
+        let is_told = || local::is_settled(&self.inner) && self.inner.owner.is_idle();
+        while !due.is_over() && !is_told() {
+            sleep(Duration::from_millis(2)).await;
+        }
     }
 
     /// Forgets the counters that the plan meets.

@@ -21,6 +21,6 @@ mod told;
 
 pub(super) use decide::{Standing, concerns, decide, stand};
 pub(super) use heat::Heat;
-pub(super) use settle::Due;
+pub(super) use settle::{Due, is_settled, settle_all};
 pub(super) use table::{Name, Table};
 pub(super) use tend::tend;

@@ -68,6 +68,20 @@ pub(super) fn settle<'n>(inner: &Rc<Inner>, names: impl Iterator<Item = &'n Name
     schedule(inner, &mut due);
 }
 
+/// Settles all counters of which this worker holds something.
+pub(in crate::redis) fn settle_all(inner: &Rc<Inner>) {
+    let table = &inner.shared.local;
+    let is_held = |name: &&Name| table.at(name, |entry| entry.mirror.unsettled() > 0) == Some(true);
+    let held: Vec<Name> = inner.mine.borrow().iter().filter(is_held).cloned().collect();
+    settle(inner, held.iter());
+}
+
+/// True if no settling is due or under way.
+pub(in crate::redis) fn is_settled(inner: &Inner) -> bool {
+    let due = inner.due.borrow();
+    due.names.is_empty() && due.in_flight == 0
+}
+
 fn schedule(inner: &Rc<Inner>, due: &mut Due) {
     if due.is_scheduled || due.names.is_empty() || due.in_flight >= most_calls(inner) {
         return;

@@ -17,14 +17,12 @@ use super::server::Server;
 use super::service::Service;
 use super::stats::{Stats, count};
 use crate::drain::Place;
+use crate::together::TOGETHER;
 
 /// Requests taken before the first of them is answered. Each turn of the library's `accept`
 /// flushes, so answering one by one would cost a system call each; the answers of this many fit
 /// its write buffer of 16 KiB.
 const BATCH: usize = 128;
-
-/// Requests of a batch that are answered together.
-pub(super) const TOGETHER: usize = 8;
 
 pub(super) type Accepted = (Request<RecvStream>, SendResponse<Bytes>);
 

@@ -16,7 +16,7 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answer::{give_up, has_room, send_in_pieces};
-use super::connection::{Accepted, TOGETHER};
+use super::connection::Accepted;
 use super::head::{self, Refusal};
 use super::message::{Assembler, Message};
 use super::room::Share;
@@ -25,6 +25,7 @@ use super::service::{Call, Reply, Service};
 use super::several::Calls;
 use super::stats::count;
 use super::status::{Code, Status};
+use crate::together::TOGETHER;
 
 pub(super) type Respond = SendResponse<Bytes>;
 

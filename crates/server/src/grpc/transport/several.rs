@@ -11,13 +11,13 @@ use smallvec::SmallVec;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::connection::TOGETHER;
 use super::exchange::Respond;
 use super::message::Message;
 use super::server::Server;
 use super::service::{Call, Service};
 use super::stats::count;
 use super::status::Status;
+use crate::together::TOGETHER;
 
 /// Calls that arrived together, at most [`TOGETHER`].
 pub type Calls<M> = SmallVec<[(M, Call); TOGETHER]>;
@@ -32,6 +32,9 @@ pub struct Group {
 
 /// A place and its answer.
 type Answered = (usize, Result<Message, Status>);
+
+// Each has a bit of `Group::gone`.
+const _: () = assert!(TOGETHER <= u8::BITS as usize);
 
 impl Group {
     /// True if nobody waits for that call any more.
