@@ -15,10 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.accuracy import policy
 from benchmarks.accuracy.policy import MODES
-from benchmarks.accuracy.rows import HEADS, Row, bars, line
+from benchmarks.accuracy.rows import HEADS, Row, bars, earlier, line
 from benchmarks.accuracy.runs import PERIOD_S, Scope, real, simulated
 from benchmarks.accuracy.traffic import SHAPES
-from benchmarks.harness import write_results
+from benchmarks.harness import RESULTS, write_results
 from benchmarks.turns import VoidError
 
 SCENARIO = "accuracy"
@@ -41,7 +41,7 @@ def main() -> int:
         "over and under are what is sure whenever within its answer's time each was decided",
     ]
     print(line(HEADS), flush=True)
-    for name in (options.modes or ",".join(MODES)).split(","):
+    for name in options.modes or MODES:
         mode = MODES[name]
         why = policy.refusal(mode)
         if why:
@@ -57,14 +57,20 @@ def main() -> int:
             return 1
     if not options.dry:
         figures = {row.name: row.figures for row in rows}
-        print(write_results(SCENARIO, figures, bars(rows), notes))
+        measured = {row.mode.name for row in rows}
+        before, kept = earlier(RESULTS / f"{SCENARIO}.json", measured)
+        print(write_results(SCENARIO, before | figures, [*kept, *bars(rows)], notes))
     return 0
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
     shapes = ",".join(SHAPES)
-    parser.add_argument("--modes", help=f"of {','.join(MODES)}")
+    parser.add_argument(
+        "--modes",
+        type=_modes,
+        help=f"of {','.join(MODES)}; those of the others in the results file stay as they are",
+    )
     parser.add_argument("--algorithms", default=",".join(policy.ALGORITHMS))
     parser.add_argument("--traffic", default=shapes, help=f"of {shapes}")
     parser.add_argument("--nodes", type=int, default=4, help="real ones; 0: none")
@@ -74,6 +80,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--periods", type=float, default=3.0, help="of each run")
     parser.add_argument("--dry", action="store_true", help="write no results file")
     return parser.parse_args()
+
+
+def _modes(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = [name for name in names if name not in MODES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(MODES)}")
+    return names
 
 
 def _told(rows: Iterator[Row]) -> Iterator[Row]:

@@ -1,7 +1,9 @@
 """One line of the table: a mode under a shape of traffic, and whether its bounds held."""
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.accuracy.judge import Verdict
 from benchmarks.accuracy.policy import Mode
@@ -91,3 +93,17 @@ def bars(rows: Iterable[Row]) -> list[Bar]:
             worst = max(row.figures[f"{figure}_percent"] for row in group)
             found.append(Bar(f"{name}: {what}, percent of N", "<=", bound, worst))
     return found
+
+
+def earlier(path: Path, measured: Set[str]) -> tuple[dict[str, Figures], list[Bar]]:
+    """What a results file says of modes that were not measured anew: figures and bars."""
+    if not path.exists():
+        return {}, []
+    found = json.loads(path.read_text())
+
+    def stays(name: str) -> bool:
+        return name.partition(",")[0] not in measured
+
+    figures = {name: it for name, it in found["systems"].items() if stays(name)}
+    kept = [Bar(**bar) for bar in found["bars"] if stays(bar["what"])]
+    return figures, kept
