@@ -1,7 +1,8 @@
 """One line of the table: a mode under a shape of traffic, and whether its bounds held."""
 
 import json
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def bars(rows: Iterable[Row]) -> list[Bar]:
     return found
 
 
-def earlier(path: Path, measured: Set[str]) -> tuple[dict[str, Figures], list[Bar]]:
+def earlier(path: Path, measured: AbstractSet[str]) -> tuple[dict[str, Figures], list[Bar]]:
     """What a results file says of modes that were not measured anew: figures and bars."""
     if not path.exists():
         return {}, []
