@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.accuracy import policy
 from benchmarks.accuracy.policy import MODES
-from benchmarks.accuracy.rows import HEADS, Row, bars, earlier, line
+from benchmarks.accuracy.rows import HEADS, Row, bars, by_mode, earlier, line
 from benchmarks.accuracy.runs import PERIOD_S, Scope, real, simulated
 from benchmarks.accuracy.traffic import SHAPES
 from benchmarks.harness import RESULTS, write_results
@@ -59,7 +59,7 @@ def main() -> int:
         figures = {row.name: row.figures for row in rows}
         measured = {row.mode.name for row in rows}
         before, kept = earlier(RESULTS / f"{SCENARIO}.json", measured)
-        print(write_results(SCENARIO, before | figures, [*kept, *bars(rows)], notes))
+        print(write_results(SCENARIO, by_mode(before | figures), [*kept, *bars(rows)], notes))
     return 0
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.accuracy.judge import Verdict
-from benchmarks.accuracy.policy import Mode
+from benchmarks.accuracy.policy import MODES, Mode
 from benchmarks.accuracy.rule import Rule
 from benchmarks.harness import Bar, Figures
 
@@ -94,6 +94,12 @@ def bars(rows: Iterable[Row]) -> list[Bar]:
             worst = max(row.figures[f"{figure}_percent"] for row in group)
             found.append(Bar(f"{name}: {what}, percent of N", "<=", bound, worst))
     return found
+
+
+def by_mode(figures: dict[str, Figures]) -> dict[str, Figures]:
+    """In the order of the modes, whenever each was measured."""
+    order = list(MODES)
+    return dict(sorted(figures.items(), key=lambda it: order.index(it[0].partition(",")[0])))
 
 
 def earlier(path: Path, measured: AbstractSet[str]) -> tuple[dict[str, Figures], list[Bar]]:
