@@ -33,6 +33,7 @@ class Native:
         door_token: What every question must carry.
         forward_auth: The doors for proxies, as JSON.
         drain_notice_us: How long the end is told before it comes.
+        metrics: False counts nothing.
     """
 
     policy: str
@@ -42,6 +43,7 @@ class Native:
     door_token: str | None = None
     forward_auth: bytes | None = None
     drain_notice_us: int | None = None
+    metrics: bool | None = None
     server: Server = field(init=False)
 
     def __enter__(self) -> Self:
@@ -55,6 +57,7 @@ class Native:
             deadline_us=self.deadline_us,
             headers="github",
             drain_notice_us=self.drain_notice_us,
+            metrics=self.metrics,
         )
         self.server = Server.start(
             snapshot(self.policy),

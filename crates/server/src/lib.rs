@@ -9,6 +9,7 @@ pub mod forward_auth;
 mod fuzz;
 pub mod grpc;
 pub mod headers;
+pub mod hot;
 pub mod http;
 pub mod journal;
 pub mod json;

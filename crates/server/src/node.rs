@@ -13,6 +13,7 @@ use tidegate_counters::{Clock, LoadError, Loaded, SaveError, SaveTimes, Saved};
 use tokio::sync::watch;
 
 use crate::explain::Ring;
+use crate::hot::Hot;
 use crate::metrics::Metrics;
 use crate::store::Store;
 use crate::traces::{Asked, Parent, Span, Spans};
@@ -32,6 +33,7 @@ pub struct Node {
     pub(crate) clock: Arc<Clock>,
     pub(crate) metrics: Metrics,
     pub(crate) denials: Ring,
+    pub(crate) hot: Hot,
     // None: no request is traced.
     spans: Option<Arc<Spans>>,
     // Guards the numbers of limits, and makes loads follow one another.
@@ -90,6 +92,7 @@ impl Node {
             clock,
             metrics: Metrics::default(),
             denials: Ring::new(DENIALS_KEPT),
+            hot: Hot::new(true),
             spans: None,
             identities: Mutex::default(),
             reloads: Mutex::default(),
@@ -104,10 +107,11 @@ impl Node {
         self
     }
 
-    /// Counts nothing, for a measure of what counting costs.
+    /// Counts nothing and looks for no hot counters, for a measure of what that costs.
     #[must_use]
     pub fn without_metrics(mut self) -> Self {
         self.metrics = Metrics::new(false);
+        self.hot = Hot::new(false);
         self
     }
 
@@ -217,6 +221,11 @@ impl Node {
     /// The last denials.
     pub const fn denials(&self) -> &Ring {
         &self.denials
+    }
+
+    /// The counters that most decisions meet.
+    pub const fn hot(&self) -> &Hot {
+        &self.hot
     }
 
     /// The spans that wait to be sent; none if no request is traced.

@@ -96,8 +96,8 @@ pub enum Refused {
 
 /// A request that is matched and waits to be counted.
 pub(crate) struct Planned<'r> {
-    rules: &'r RuleSet,
-    domain: Option<&'r Domain>,
+    pub(crate) rules: &'r RuleSet,
+    pub(crate) domain: Option<&'r Domain>,
     pub(crate) plan: Plan<'r>,
     pub(crate) now_us: u64,
 }
@@ -176,6 +176,7 @@ impl Node {
         let Planned { rules, domain, plan, now_us } = planned;
         let decision = conclude(plan, outcomes.ok().map(|outcomes| &outcomes[..]));
         self.metrics.record(*domain, &decision);
+        self.hot.meet(&self.store, ask, planned, &decision);
         if let Err(failure) = outcomes {
             self.metrics.record_store_failure(failure);
         }

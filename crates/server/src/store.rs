@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidegate_core::{Identities, Plan};
+use tidegate_core::{Identities, Plan, PlannedOp};
 use tidegate_counters::redis::{self, Aboard, Departure, RedisHandle, RedisStore, StoreError};
 use tidegate_counters::{LoadError, Loaded, MemoryStore, Outcomes, SaveError, SaveTimes, Saved};
 
@@ -121,6 +121,22 @@ impl Store {
     #[inline]
     pub const fn is_immediate(&self) -> bool {
         matches!(self, Self::Memory(_))
+    }
+
+    /// True if this counter is decided at this node now, without asking a shared store.
+    pub(crate) fn decides_here<'r>(&self, plan: &Plan<'r>, op: &PlannedOp<'r>) -> bool {
+        match self {
+            Self::Memory(_) => true,
+            Self::Redis(redis) => redis.is_mirrored(plan, op),
+        }
+    }
+
+    /// True if a limit that the store decides could be decided at this node.
+    pub(crate) fn could_decide_here(&self, op: &PlannedOp<'_>) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Redis(redis) => redis.could_mirror(op),
+        }
     }
 
     /// The word for it in `/readyz`.

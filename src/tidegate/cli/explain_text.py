@@ -120,11 +120,11 @@ _WHY = {
 
 def denial_page(denial: Denial) -> str:
     """Why a request was denied."""
-    lines = [f"denied   {denial['time']}  {_plain(denial['domain'])}  {denial['decision_id']}"]
+    lines = [f"denied   {denial['time']}  {plain(denial['domain'])}  {denial['decision_id']}"]
     for descriptor in denial["descriptors"]:
         left_out = descriptor["entries_left_out"]
         more = f"  and {left_out} more" if left_out else ""
-        lines.append(f"  asked  {_entries(descriptor['entries'])}{more}")
+        lines.append(f"  asked  {entries_text(descriptor['entries'])}{more}")
     if denial["descriptors_left_out"]:
         lines.append(f"  and {denial['descriptors_left_out']} more descriptors")
     for limit in denial["limits"]:
@@ -143,10 +143,10 @@ def _kept(limit: KeptLimit) -> list[str]:
         verdict = "over, but in shadow"
     why = f": {_WHY.get(limit['reason'], limit['reason'])}" if limit["denied"] else ""
     act = {"peek": "looked for", "refund": "gave back"}.get(limit["action"], "asked for")
-    told = [f"  {_plain(limit['id'])}  {verdict}{why}"]
+    told = [f"  {plain(limit['id'])}  {verdict}{why}"]
     if limit["reason"] != "store_failure":
         told.append(
-            f"    {limit['used']:,} of {limit['limit']:,} used, {_rate(limit['rate'])};"
+            f"    {limit['used']:,} of {limit['limit']:,} used, {rate_text(limit['rate'])};"
             f" {act} {limit['cost']:,}"
         )
         ends = limit["retry_at"] or limit["reset_at"]
@@ -165,12 +165,12 @@ def _when(denial: Denial) -> str:
 
 def explanation_page(told: Explanation) -> str:
     """What would apply to a request."""
-    domain = _plain(told["domain"])
+    domain = plain(told["domain"])
     if not told["is_known"]:
         return f"no domain {domain} in the policy: everything passes"
     lines: list[str] = []
     for descriptor in told["descriptors"]:
-        lines.append(f"{domain}  {_entries(descriptor['entries'])}")
+        lines.append(f"{domain}  {entries_text(descriptor['entries'])}")
         if not descriptor["applies"]:
             lines.append("  no limit applies: the request passes")
         for limit in descriptor["applies"]:
@@ -178,7 +178,7 @@ def explanation_page(told: Explanation) -> str:
         if descriptor["nearest"]:
             lines.append("does not apply:")
         for limit in descriptor["nearest"]:
-            lines.append(f"  {_plain(limit['id'])}: {_plain('; '.join(limit['problems']))}")
+            lines.append(f"  {plain(limit['id'])}: {plain('; '.join(limit['problems']))}")
         if descriptor["others"]:
             lines.append(f"  and {descriptor['others']} limits further away")
     lines.append(f"policy revision {told['revision']}")
@@ -188,28 +188,28 @@ def explanation_page(told: Explanation) -> str:
 def _applying(limit: ExplainedLimit) -> list[str]:
     rate = limit["rate"]
     calendar = limit["calendar"]
-    numbers = "unlimited" if rate is None else _rate(rate)
+    numbers = "unlimited" if rate is None else rate_text(rate)
     if rate is not None and calendar is not None:
-        numbers = f"{rate['n']:,} per {calendar['unit']} in {_plain(calendar['time_zone'])}"
+        numbers = f"{rate['n']:,} per {calendar['unit']} in {plain(calendar['time_zone'])}"
     if rate is not None and limit["limit"] not in {None, rate["n"]}:
         numbers += f", {limit['limit']:,} at once"
     shadow = ", in shadow" if limit["shadow"] else ""
     because = [
-        f"{_plain(str(row['key']))} is {_plain(str(row['value']))} ({_plain(row['wants'])})"
+        f"{plain(str(row['key']))} is {plain(str(row['value']))} ({plain(row['wants'])})"
         for row in limit["when"]
     ]
-    lines = [f"  {_plain(limit['id'])}  {numbers}, {limit['algorithm']}{shadow}"]
+    lines = [f"  {plain(limit['id'])}  {numbers}, {limit['algorithm']}{shadow}"]
     lines.append(f"    numbers of {_source(limit['source'])}")
     lines.append(
         f"    applies because {' and '.join(because)}" if because else "    always applies"
     )
     if limit["per"]:
-        lines.append(f"    counted for {_entries(limit['per'])}{_missing(limit)}")
+        lines.append(f"    counted for {entries_text(limit['per'])}{_missing(limit)}")
     return lines
 
 
 def _missing(limit: ExplainedLimit) -> str:
-    lacking = [_plain(entry["key"]) for entry in limit["per"] if entry["value"] is None]
+    lacking = [plain(entry["key"]) for entry in limit["per"] if entry["value"] is None]
     if not lacking:
         return ""
     fate = "is denied" if limit["missing"] == "deny" else "shares one counter"
@@ -219,7 +219,7 @@ def _missing(limit: ExplainedLimit) -> str:
 def _source(source: dict[str, str | None]) -> str:
     kind = source.get("kind")
     if kind == "plan":
-        return f"plan {_plain(str(source.get('plan')))}"
+        return f"plan {plain(str(source.get('plan')))}"
     if kind == "override":
         since, until = source.get("from"), source.get("until")
         dates = [f"from {since}"] if since else []
@@ -228,18 +228,20 @@ def _source(source: dict[str, str | None]) -> str:
     return "the limit itself"
 
 
-def _rate(rate: Rate) -> str:
+def rate_text(rate: Rate) -> str:
+    """A rate as it is read: `100 per 1 min`."""
     return f"{rate['n']:,} per {spell_ms(rate['period_ms'])}"
 
 
-def _entries(entries: list[Entry]) -> str:
+def entries_text(entries: list[Entry]) -> str:
+    """Entries as KEY=VALUE; one without a value as what is lacking."""
     told = [
         f"{entry['key']}={entry['value']}" if entry["value"] is not None else f"no {entry['key']}"
         for entry in entries
     ]
-    return " ".join(_plain(text) for text in told)
+    return " ".join(plain(text) for text in told)
 
 
-def _plain(text: str) -> str:
-    """Without anything that could command a terminal. What is escaped already stays."""
+def plain(text: str) -> str:
+    """The text without anything that could command a terminal. What is escaped already stays."""
     return "".join(mark if mark.isprintable() else quoted(mark)[1:-1] for mark in text)

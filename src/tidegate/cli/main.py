@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("tidegate.cli.config", "print the settings in force, and where each comes from"),
     "hit": ("tidegate.cli.hit", "ask whether a request may pass, and why not"),
     "explain": ("tidegate.cli.explain", "say why a request was denied, or what would apply to one"),
+    "hot": ("tidegate.cli.hot", "say which counters most decisions of a node meet"),
     "validate": ("tidegate.cli.validate", "check policy files, all problems at once"),
     "schema": ("tidegate.cli.schema", "print the JSON Schema with which editors check policies"),
 }

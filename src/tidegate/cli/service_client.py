@@ -11,6 +11,10 @@ from tidegate.errors import ConfigError, InternalError, StoreError
 
 _TIMEOUT_SECONDS = 5.0
 _LONGEST_ANSWER = 1 << 22
+_HINT = (
+    "start one with `tidegate dev FILE`, name it with --server URL,"
+    " or ask a file with --policy FILE"
+)
 
 
 class ServiceClient:
@@ -19,20 +23,22 @@ class ServiceClient:
     Args:
         url: Such as `http://127.0.0.1:8080`.
         token: Shown to the service as the bearer's.
+        hint: What to do where nobody listens.
 
     Raises:
         ConfigError: if that is no such URL.
     """
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, *, hint: str = _HINT) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         try:
             port = parts.port
         except ValueError:
             raise ConfigError(f'"{url}" has no usable port', path="--server") from None
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            hint = "such as http://127.0.0.1:8080"
-            raise ConfigError(f'"{url}" is no service', path="--server", hint=hint)
+            example = "such as http://127.0.0.1:8080"
+            raise ConfigError(f'"{url}" is no service', path="--server", hint=example)
+        self._hint = hint
         self._url = f"{parts.scheme}://{parts.netloc}"
         self._path = parts.path.rstrip("/")
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
@@ -94,9 +100,7 @@ class ServiceClient:
             self._connection.close()
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise ConfigError(
-                f"no service at {self._url} ({reason.lower()})",
-                hint="start one with `tidegate dev FILE`, name it with --server URL,"
-                " or ask a file with --policy FILE",
+                f"no service at {self._url} ({reason.lower()})", hint=self._hint
             ) from None
         try:
             document = json.loads(data)

@@ -213,7 +213,7 @@ ROWS: tuple[Setting, ...] = (
         "metrics",
         values.choice("on|off", "on", "off"),
         "on",
-        "whether decisions are counted and timed for /metrics",
+        "whether decisions are counted and timed for /metrics, and hot counters looked for",
     ),
     Setting(
         "tls-cert",

@@ -118,6 +118,7 @@ def test_the_server_is_what_its_document_says(node: Native, guarded: Native, awa
     _mistakes(contract, node)
     _tokens(contract, node, guarded)
     _denials(contract, node)
+    _hot(contract, node)
     _forward_auth(contract, node, guarded, away)
     got = send(away, "post", "/v1/reset", ADMIN, json.dumps(ASK).encode())
     contract.hold("post", "/v1/reset", got)
@@ -225,6 +226,25 @@ def _denials(contract: Contract, node: Native) -> None:
         got = send(node, "get", f"/v1/decisions/{decision}", headers)
         assert got.status == status, got
         contract.hold("get", "/v1/decisions/{id}", got)
+
+
+def _hot(contract: Contract, node: Native) -> None:
+    checks = json.dumps({"checks": [{**ASK, "descriptors": [{"who": "hot"}]}] * 1000}).encode()
+    assert send(node, "post", "/v1/check", JSON, checks).status == 200
+    with Native(POLICY, metrics=False) as unwatched:
+        for server, query, headers, status in (
+            (node, "", ADMIN, 200),
+            (node, "?top=1", ADMIN, 200),
+            (node, "?top=0", ADMIN, 400),
+            (node, "", {}, 401),
+            (node, "", WRONG, 403),
+            (unwatched, "", ADMIN, 404),
+        ):
+            got = send(server, "get", f"/v1/hot{query}", headers)
+            assert got.status == status, got
+            contract.hold("get", "/v1/hot", got)
+            if query == "?top=1":
+                assert len(json.loads(got.body)["counters"]) == 1
 
 
 def _forward_auth(contract: Contract, node: Native, guarded: Native, away: Native) -> None:

@@ -3,6 +3,7 @@
 mod action;
 mod explain;
 mod index;
+mod named;
 mod plan;
 mod prefixes;
 mod values;
@@ -10,4 +11,5 @@ mod values;
 pub use action::{Action, Verb};
 pub use explain::{Explained, Fate, Source, Tested, explain};
 pub use index::Index;
+pub use named::Named;
 pub use plan::{Descriptor, MOST_COUNTERS, Plan, PlannedOp, RequestRate, Verdict, key_alone};

@@ -12,7 +12,7 @@ use super::format::{
 };
 use super::rules::{
     Condition, Consistency, Domain, FastMap, KeyId, Missing, OnStoreFailure, Override, Pattern,
-    Rule, RuleSet, Tenant,
+    Rule, RuleSet, Tenant, may_be_local,
 };
 use crate::algorithms::calendar::{Calendar, Table, Unit};
 use crate::algorithms::slots::{MOST_SLOTS, Shape};
@@ -161,11 +161,7 @@ fn rule(
         );
     }
     if doc.consistency != Consistency::Exact
-        && (matches!(
-            doc.algorithm,
-            Algorithm::SlidingLog | Algorithm::Quota | Algorithm::SlidingSlots
-        ) || doc.count_denied
-            || doc.request_override)
+        && !may_be_local(doc.algorithm, doc.count_denied, doc.request_override)
     {
         return Err("consistency: local, auto and sampled go with no sliding_log, quota, slots, \
                     count_denied or request_override"

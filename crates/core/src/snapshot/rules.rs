@@ -120,6 +120,16 @@ pub enum Consistency {
 }
 
 impl Consistency {
+    /// The word for it in policy files.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Local => "local",
+            Self::Auto => "auto",
+            Self::Sampled(_) => "sampled",
+        }
+    }
+
     /// The smallest limit that it takes, in units.
     pub(crate) const fn least(self) -> u64 {
         match self {
@@ -167,19 +177,36 @@ pub struct Rule {
     pub counts_denied: bool,
     /// True if a request may bring its own rate; never with a log.
     pub takes_request_rate: bool,
-    /// Where it is decided; away from the store never with a log, `counts_denied` or
-    /// `takes_request_rate`.
+    /// Where it is decided; [`Consistency::Exact`] unless [`Rule::may_be_local`].
     pub consistency: Consistency,
     /// Where in `per` the tenant's key stands.
     pub tenant_at: Option<usize>,
 }
 
 impl Rule {
+    /// True if it may be decided away from the store.
+    pub const fn may_be_local(&self) -> bool {
+        may_be_local(self.algorithm, self.counts_denied, self.takes_request_rate)
+    }
+
     /// True if this action is done to its counter whoever denies the request.
     #[inline]
     pub const fn is_charged_anyway(&self, action: Action) -> bool {
         self.counts_denied && matches!(action, Action::Charge(_))
     }
+}
+
+/// True if a limit that counts so may be decided away from the store.
+pub(super) const fn may_be_local(
+    algorithm: Algorithm,
+    counts_denied: bool,
+    takes_request_rate: bool,
+) -> bool {
+    let is_mirrored = matches!(
+        algorithm,
+        Algorithm::TokenBucket | Algorithm::FixedWindow | Algorithm::SlidingWindow
+    );
+    is_mirrored && !counts_denied && !takes_request_rate
 }
 
 /// One row of `when`: the key must be present and its value match.

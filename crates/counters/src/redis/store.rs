@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::Plan;
+use tidegate_core::{Consistency, Plan, PlannedOp};
 
 use super::away::Away;
 use super::blocking;
@@ -89,6 +89,22 @@ impl RedisStore {
     /// Nodes that share the store, this one included; 0: not known.
     pub fn nodes(&self) -> u32 {
         self.shared.local.nodes()
+    }
+
+    /// True if this node decides a counter from its mirror now.
+    pub fn is_mirrored<'r>(&self, plan: &Plan<'r>, op: &PlannedOp<'r>) -> bool {
+        if op.rule.consistency == Consistency::Exact {
+            return false;
+        }
+        let (limit, key) = (op.rule.uid, plan.key(op));
+        let counter = (self.shared.changes.hash(limit, key), limit, key);
+        self.shared.local.mirrors(counter, op.numbers)
+    }
+
+    /// True if a node may decide some of such a limit by itself: it is of a kind that can be
+    /// mirrored, and large enough for the nodes that are alive.
+    pub fn could_mirror(&self, op: &PlannedOp<'_>) -> bool {
+        op.rule.may_be_local() && self.shared.local.share(op) > 0
     }
 
     /// Decides a request on the calling thread's own connection, made by its first call.

@@ -112,7 +112,7 @@ fn put_wait(out: &mut Vec<u8>, now_us: u64, wait_us: Option<u64>) {
 }
 
 /// A text as it can be shown; where it was cut, that is marked with how long it was.
-fn put_cut(out: &mut Vec<u8>, name: &[u8], cut: &Cut<'_>) {
+pub fn put_cut(out: &mut Vec<u8>, name: &[u8], cut: &Cut<'_>) {
     let mut text = safe(cut.text);
     if cut.is_cut() {
         // Writing to a String cannot fail.

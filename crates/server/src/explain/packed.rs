@@ -29,6 +29,11 @@ pub struct Cut<'a> {
     pub whole: u64,
 }
 
+/// A text, cut at `most`.
+pub fn cut(text: &[u8], most: usize) -> Cut<'_> {
+    Cut { text: &text[..text.len().min(most)], whole: text.len() as u64 }
+}
+
 impl Cut<'_> {
     /// True if something is missing.
     pub const fn is_cut(&self) -> bool {

@@ -19,9 +19,11 @@ use crate::pipeline::Refused;
 /// The path up to the id.
 pub const PATH: &str = "/v1/decisions/";
 
+const EXPLAINED: &str = "explanations need the admin token";
+
 /// Tells of a kept denial.
 pub fn decision<T>(door: &HttpDoor, request: &Request<T>) -> Answered {
-    if let Err(response) = admit_if_closed(door, request.headers()) {
+    if let Err(response) = admit_if_closed(door, request.headers(), EXPLAINED) {
         return *response;
     }
     let id = request.uri().path().strip_prefix(PATH).unwrap_or_default();
@@ -62,7 +64,7 @@ fn unknown(denials: &Ring, id: &DecisionId) -> String {
 /// Explains what would apply to a request; takes nothing.
 pub async fn explain(door: &HttpDoor, request: Request<Incoming>) -> Answered {
     let (head, body) = request.into_parts();
-    if let Err(response) = admit_if_closed(door, &head.headers) {
+    if let Err(response) = admit_if_closed(door, &head.headers, EXPLAINED) {
         return *response;
     }
     let document = match body::read(&head.headers, body).await {
@@ -87,10 +89,17 @@ pub async fn explain(door: &HttpDoor, request: Request<Incoming>) -> Answered {
     json(StatusCode::OK, explained)
 }
 
-/// Passes everybody where there is no admin token.
-fn admit_if_closed(door: &HttpDoor, headers: &HeaderMap) -> Result<(), Box<Answered>> {
+/// Passes everybody where there is no admin token, else its holders.
+///
+/// # Errors
+/// The answer to others, who are told what they wanted.
+pub fn admit_if_closed(
+    door: &HttpDoor,
+    headers: &HeaderMap,
+    what: &str,
+) -> Result<(), Box<Answered>> {
     match door.rate_limit.admin.check(headers) {
         Err(Denied::Disabled) => Ok(()),
-        _ => admit(door, headers, "explanations need the admin token"),
+        _ => admit(door, headers, what),
     }
 }

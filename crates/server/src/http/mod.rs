@@ -10,6 +10,7 @@ mod forward_auth;
 #[cfg(test)]
 mod fuzz;
 mod host;
+mod hot;
 mod idle;
 mod metrics;
 mod openapi;

@@ -11,7 +11,7 @@ use super::check::enter;
 use super::connection::HttpDoor;
 use super::question::Form;
 use super::suggest::nearest;
-use super::{check, decisions, forward_auth, host, metrics, openapi, probes, reset};
+use super::{check, decisions, forward_auth, host, hot, metrics, openapi, probes, reset};
 use crate::traces::{Asked, Ended, Span};
 
 #[derive(Clone, Copy)]
@@ -23,12 +23,13 @@ enum Route {
     OpenApi,
     Explain,
     Decision,
+    Hot,
     Health,
     Ready,
     Metrics,
 }
 
-const ROUTES: [(&str, Route); 10] = [
+const ROUTES: [(&str, Route); 11] = [
     ("/v1/check", Route::Check),
     ("/v1/peek", Route::Peek),
     ("/v1/reset", Route::Reset),
@@ -36,6 +37,7 @@ const ROUTES: [(&str, Route); 10] = [
     ("/openapi.json", Route::OpenApi),
     ("/v1/explain", Route::Explain),
     (decisions::PATH, Route::Decision),
+    ("/v1/hot", Route::Hot),
     ("/healthz", Route::Health),
     ("/readyz", Route::Ready),
     ("/metrics", Route::Metrics),
@@ -74,7 +76,12 @@ async fn answer(
         Route::Check | Route::Peek | Route::Reset | Route::Explain if !is_post => {
             wrong_method("POST")
         }
-        Route::OpenApi | Route::Decision | Route::Health | Route::Ready | Route::Metrics
+        Route::OpenApi
+        | Route::Decision
+        | Route::Hot
+        | Route::Health
+        | Route::Ready
+        | Route::Metrics
             if !is_get =>
         {
             wrong_method("GET, HEAD")
@@ -88,6 +95,7 @@ async fn answer(
         Route::OpenApi => openapi::document(),
         Route::Explain => Box::pin(decisions::explain(door, request)).await,
         Route::Decision => decisions::decision(door, &request),
+        Route::Hot => hot::hot(door, &request),
         Route::Health => probes::health(),
         Route::Ready => probes::ready(door.node.node()),
         Route::Metrics => metrics::page(door),

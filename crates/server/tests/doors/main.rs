@@ -9,6 +9,7 @@ mod explain;
 mod forward_auth;
 mod grpc_client;
 mod health;
+mod hot;
 mod http_answers;
 mod http_client;
 mod http_questions;

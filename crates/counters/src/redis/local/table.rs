@@ -78,11 +78,18 @@ impl Table {
 
     /// Units of a limit that this node may hold unsettled; it settles at half of them.
     pub(super) fn most(&self, op: &PlannedOp<'_>) -> u64 {
-        match (op.rule.consistency, u64::from(self.nodes())) {
+        match (op.rule.consistency, self.nodes()) {
             (_, 0) => 0,
             (Consistency::Sampled(units), _) => 2 * u64::from(units),
-            (_, nodes) => op.numbers.capacity(op.rule.algorithm) / SHARE / nodes,
+            _ => self.share(op),
         }
+    }
+
+    /// Units of a limit that each node may hold unsettled where it is local; 0 where it is too
+    /// small for the nodes that are alive, or these are not known.
+    pub(in crate::redis) fn share(&self, op: &PlannedOp<'_>) -> u64 {
+        let all = op.numbers.capacity(op.rule.algorithm) / SHARE;
+        all.checked_div(u64::from(self.nodes())).unwrap_or(0)
     }
 
     /// True if no counter is mirrored.
@@ -107,6 +114,15 @@ impl Table {
             return None;
         }
         Some(act(entry))
+    }
+
+    /// True if a counter is mirrored under these numbers.
+    pub(in crate::redis) fn mirrors(
+        &self,
+        counter: (u64, LimitUid, &[u8]),
+        numbers: Numbers,
+    ) -> bool {
+        !self.is_empty() && self.with(counter, numbers, |_| ()).is_some()
     }
 
     /// Mirrors one more counter, or one under other numbers; gives who is told when it has settled,
