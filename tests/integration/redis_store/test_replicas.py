@@ -160,7 +160,8 @@ def test_a_replica_that_is_behind_is_told_of_and_the_decision_stands(
         with pair.replica_paused():
             began = time.monotonic()
             decisions = [asker.check(tenant="acme") for _ in range(3)]
-            assert 3 * 0.3 <= time.monotonic() - began < 3 * 0.6
+            # The first waits, and finds out that the others would in vain.
+            assert 0.25 <= time.monotonic() - began < 0.6
             assert [one["limits"][0]["remaining"] for one in decisions] == [999, 998, 997]
             assert not any(one["degraded"] for one in decisions)
             assert "fail-over may lose counts" in " ".join(

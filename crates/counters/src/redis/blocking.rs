@@ -14,6 +14,7 @@ use super::call::{By, Call, Kind, whole};
 use super::error::{Remedy, StoreError};
 use super::options::Address;
 use super::outcome::{self, RECORD};
+use super::prober::Probe;
 use super::replicas;
 use super::resp::Reply;
 use super::socket::Socket;
@@ -41,6 +42,8 @@ struct Caller {
     rest: Option<(Deadline, Arc<str>)>,
     spare: Option<Call>,
     output: Vec<u8>,
+    /// Where replicas are behind: who asks on after them, and nothing waits meanwhile.
+    probe: Option<Probe>,
 }
 
 /// A call with the requests in it: the plan's place and its operations.
@@ -111,6 +114,7 @@ impl Caller {
             rest: None,
             spare: None,
             output: Vec::new(),
+            probe: None,
         }
     }
 
@@ -213,29 +217,71 @@ impl Caller {
             if self.output.is_empty() {
                 break;
             }
-            let asks_for_replicas = shared.options.wait_replicas > 0
-                && packed.iter().any(|one| !one.is_settled && one.call.is_charging());
+            if self.socket.is_none() {
+                // The first round has left it to who asks after replicas.
+                self.connect(shared)?;
+            }
+            let is_charging = packed.iter().any(|one| !one.is_settled && one.call.is_charging());
+            let counts_replicas = shared.options.wait_replicas > 0 && is_charging;
+            let asks_for_replicas = counts_replicas && !self.is_short(shared);
             if asks_for_replicas {
                 replicas::append_wait(&mut self.output, &shared.options);
             }
+            let before: Vec<bool> = packed.iter().map(|one| one.is_settled).collect();
             self.write(deadline)?;
             let mut read = self.read_round(shared, deadline, packed, results, is_last_round);
             if asks_for_replicas {
                 read = read.and_then(|decisions| {
-                    let note = |reply: &Reply<'_>| {
-                        replicas::note(reply, decisions, &shared.options, &shared.health);
-                    };
-                    self.read(deadline, note).map(|()| decisions)
+                    self.read_replicas(shared, deadline, decisions).map(|()| decisions)
                 });
                 if read.is_err() {
-                    // Nobody has said that replicas have what was answered.
-                    for one in packed.iter_mut() {
-                        one.is_settled = false;
+                    // Nobody has said that replicas have what this round was answered.
+                    for (one, was_settled) in packed.iter_mut().zip(before) {
+                        one.is_settled = was_settled;
                     }
                 }
+            } else if counts_replicas && let Ok(decisions) = read {
+                shared.health.unreplicated(decisions, replicas::late(&shared.options));
             }
             read?;
         }
+        Ok(())
+    }
+
+    /// True as long as replicas are known to be behind.
+    fn is_short(&mut self, shared: &Shared) -> bool {
+        if self.probe.as_mut().is_some_and(Probe::is_over) {
+            self.probe = None;
+            shared.health.replicated();
+        }
+        self.probe.is_some()
+    }
+
+    /// Waits for what the server says of replicas, but not so long that the answers which stand
+    /// come too late. A connection on which they are behind is left to who asks on.
+    fn read_replicas(
+        &mut self,
+        shared: &Shared,
+        deadline: Deadline,
+        decisions: usize,
+    ) -> Result<(), StoreError> {
+        let options = &shared.options;
+        let most = Deadline::after(options.deadline / 2).min(deadline);
+        let note = |reply: &Reply<'_>| {
+            replicas::note(reply, decisions, options, &shared.health);
+            replicas::is_short(reply, options)
+        };
+        let is_asked = match self.read(most, note) {
+            Ok(false) => return Ok(()),
+            Ok(true) => false,
+            Err(StoreError::Timeout { .. }) => {
+                shared.health.unreplicated(decisions, replicas::late(options));
+                true
+            }
+            Err(error) => return Err(error),
+        };
+        let socket = self.socket.take();
+        self.probe = socket.map(|socket| Probe::new(socket, options, is_asked));
         Ok(())
     }
 

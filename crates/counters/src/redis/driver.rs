@@ -6,11 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, timeout};
 
 use super::backoff::Backoff;
 use super::connection::Stream;
 use super::line::Line;
+use super::options::Address;
+use super::prober::{self, Question};
 use super::wire::Wire;
 
 /// Runs until nobody needs the wire.
@@ -28,24 +30,39 @@ pub(super) async fn drive(wire: Rc<Wire>) {
     wire.line.borrow_mut().down(Arc::from("closed"));
 }
 
-async fn keep_connected(wire: &Wire) {
+/// How the service of one connection ended.
+enum Ended {
+    /// The connection is over.
+    Over(Arc<str>),
+    /// It waits for replicas in vain, and another one takes its place.
+    Short(Stream, Question),
+}
+
+async fn keep_connected(wire: &Rc<Wire>) {
     let shared = Arc::clone(&wire.line.borrow().shared);
     let mut backoff = Backoff::new();
     loop {
         let address = wire.line.borrow().address();
-        let why = match Stream::open(&shared.options, &address).await {
+        let why = match open(wire, &address).await {
             Ok((stream, warnings)) => {
                 shared.health.connected(warnings);
                 wire.line.borrow_mut().up(stream);
                 wire.tried.notify_waiters();
-                let why = serve(wire).await;
+                let ended = serve(wire).await;
                 shared.health.disconnected();
                 // A connection on which nothing was ever answered must not make the next
                 // attempt come sooner.
                 if wire.line.borrow().is_proven {
                     backoff.reset();
                 }
-                why
+                match ended {
+                    Ended::Over(why) => why,
+                    Ended::Short(stream, question) => {
+                        let asking = prober::probe(Rc::downgrade(wire), stream, question);
+                        tokio::task::spawn_local(asking);
+                        continue;
+                    }
+                }
             }
             Err(why) => why,
         };
@@ -59,8 +76,21 @@ async fn keep_connected(wire: &Wire) {
     }
 }
 
-/// Serves one connection until it is over; says why.
-async fn serve(wire: &Wire) -> Arc<str> {
+/// Connects. What waits for a connection in place of another waits no longer than for an answer.
+async fn open(wire: &Wire, address: &Address) -> Result<(Stream, Vec<String>), Arc<str>> {
+    let shared = Arc::clone(&wire.line.borrow().shared);
+    let mut opening = pin!(Stream::open(&shared.options, address));
+    if wire.line.borrow().held.is_renewing() {
+        if let Ok(opened) = timeout(shared.patience, &mut opening).await {
+            return opened;
+        }
+        wire.line.borrow_mut().down(Arc::from("the next attempt to connect is under way"));
+    }
+    opening.await
+}
+
+/// Serves one connection until it is over.
+async fn serve(wire: &Wire) -> Ended {
     let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
     wire.line.borrow_mut().is_timer_set = false;
     poll_fn(|cx| {
@@ -69,11 +99,14 @@ async fn serve(wire: &Wire) -> Arc<str> {
             line.driver = Some(cx.waker().clone());
         }
         if let Poll::Ready(why) = line.poll(cx) {
-            return Poll::Ready(why);
+            return Poll::Ready(Ended::Over(why));
         }
-        match poll_deadlines(line, timer.as_mut(), cx) {
-            Ok(()) => Poll::Pending,
-            Err(why) => Poll::Ready(why),
+        if let Err(why) = poll_deadlines(line, timer.as_mut(), cx) {
+            return Poll::Ready(Ended::Over(why));
+        }
+        match line.waits_in_vain().then(|| line.part()).flatten() {
+            Some((stream, question)) => Poll::Ready(Ended::Short(stream, question)),
+            None => Poll::Pending,
         }
     })
     .await

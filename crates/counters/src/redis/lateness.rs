@@ -19,8 +19,9 @@ impl Line {
     /// Lets those go whose deadline is over. The next time to look, if anything is outstanding;
     /// an error if the server has been silent for too long.
     pub(super) fn expire(&mut self) -> Result<Option<Deadline>, Arc<str>> {
-        let mut next: Option<Deadline> = None;
-        for batch in self.in_flight.iter().chain(&self.pending).chain(self.held.batches()) {
+        self.release();
+        let mut next = self.held.next();
+        for batch in self.in_flight.iter().chain(&self.pending) {
             let deadline = batch.expire();
             next = next.into_iter().chain(deadline).min();
         }

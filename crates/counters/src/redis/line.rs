@@ -138,7 +138,7 @@ impl Line {
         due: Option<Deadline>,
         part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
     ) -> Result<(Seat, bool), StoreError> {
-        if self.stream.is_none() {
+        if self.stream.is_none() && !self.held.is_renewing() {
             return Err(StoreError::Disconnected { why: Arc::clone(&self.why_down) });
         }
         if self.breaker.is_open() {
@@ -315,6 +315,7 @@ impl Line {
 
     pub(super) fn up(&mut self, stream: Stream) {
         self.is_tried = true;
+        self.held.renewed();
         self.stream = Some(stream);
         self.breaker = Breaker::default();
         self.is_proven = false;

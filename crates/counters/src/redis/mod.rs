@@ -29,6 +29,7 @@ mod line;
 mod local;
 mod options;
 mod outcome;
+mod prober;
 mod replicas;
 mod replies;
 mod resp;

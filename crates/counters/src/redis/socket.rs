@@ -298,6 +298,19 @@ impl Socket {
         }
     }
 
+    /// The next answer, if it is here.
+    pub(super) fn said<T>(
+        &mut self,
+        take: impl FnOnce(&Reply<'_>) -> T,
+    ) -> Result<Option<T>, Failure> {
+        self.fill()?;
+        let said = resp::parse(&self.input[self.used..]).map_err(|_| Failure::NotResp)?;
+        Ok(said.map(|(reply, length)| {
+            self.used += length;
+            take(&reply)
+        }))
+    }
+
     fn fill(&mut self) -> Result<(), Failure> {
         let mut chunk = [0; 16 * 1024];
         match self.stream.read(&mut chunk) {
