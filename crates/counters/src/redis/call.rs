@@ -28,6 +28,7 @@ const CHARGE_ANYWAY: u8 = 3;
 const TELL: u16 = 1 << 15;
 const SHADOW: u8 = 4;
 const LAST: u8 = 8;
+const DEBT: u8 = 16;
 
 /// What a call does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,26 +140,53 @@ impl Call {
         numbers: Numbers,
         taken: impl Iterator<Item = (u64, u64)>,
     ) {
-        self.key.clear();
-        self.key.extend_from_slice(key);
-        let key = self.index_of_key() + 1;
-        let mut pack = |numbers: Numbers, action: u8, cost: u64| {
-            let rule = self.rule_index(algorithm, numbers) + 1;
-            self.ops.extend_from_slice(&operation(key, rule, action | LAST, cost));
-        };
+        let key = self.index_of(key) + 1;
         let mut is_look = true;
         for (start_us, units) in taken.filter(|(_, units)| *units > 0) {
             let burst = match algorithm {
                 Algorithm::Quota | Algorithm::SlidingSlots => numbers.burst,
                 _ => start_us,
             };
-            pack(Numbers { burst, ..numbers }, CHARGE_ANYWAY, units);
+            self.push_alone(key, algorithm, Numbers { burst, ..numbers }, CHARGE_ANYWAY, units);
             is_look = false;
         }
         if is_look {
-            pack(numbers, PEEK, 1);
+            self.push_alone(key, algorithm, numbers, PEEK, 1);
         }
         self.requests += 1;
+    }
+
+    /// Packs what is owed at one counter in some windows (start, units).
+    pub(super) fn push_debt(
+        &mut self,
+        key: &[u8],
+        algorithm: Algorithm,
+        numbers: Numbers,
+        owed: impl Iterator<Item = (u64, u64)>,
+    ) {
+        let key = self.index_of(key) + 1;
+        for (start_us, units) in owed.filter(|(_, units)| *units > 0) {
+            let burst = match algorithm {
+                Algorithm::FixedWindow | Algorithm::SlidingWindow => start_us,
+                _ => numbers.burst,
+            };
+            let numbers = Numbers { burst, ..numbers };
+            self.push_alone(key, algorithm, numbers, DEBT | CHARGE_ANYWAY, units);
+        }
+        self.requests += 1;
+    }
+
+    /// Packs a request of one operation.
+    fn push_alone(
+        &mut self,
+        key: u16,
+        algorithm: Algorithm,
+        numbers: Numbers,
+        action: u8,
+        cost: u64,
+    ) {
+        let rule = self.rule_index(algorithm, numbers) + 1;
+        self.ops.extend_from_slice(&operation(key, rule, action | LAST, cost));
     }
 
     /// Says this command instead of all else.
@@ -267,6 +295,12 @@ impl Call {
     fn key_index<'r>(&mut self, keys: &Keys, plan: &Plan<'r>, op: &PlannedOp<'r>) -> u16 {
         self.key.clear();
         keys.append(&mut self.key, plan, op);
+        self.index_of_key()
+    }
+
+    fn index_of(&mut self, key: &[u8]) -> u16 {
+        self.key.clear();
+        self.key.extend_from_slice(key);
         self.index_of_key()
     }
 

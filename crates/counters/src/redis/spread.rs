@@ -6,9 +6,12 @@
 //! deadline in all.
 //!
 //! Each limit is for itself where a slot does not answer: what the others say stands, and its own
-//! `on_store_failure` speaks for those of that slot.
+//! `on_store_failure` speaks for those of that slot, with this node's share where it is `local`.
+//! What passes so is owed to that slot, where it is certain that it has not heard of it.
+//!
+//! What a request gives back is given once all that it takes is taken, for it cannot be undone.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Action, Outcome, Plan, PlannedOp};
 
 use super::call::{Kind, whole};
@@ -31,11 +34,18 @@ pub(super) async fn decide(
     }
     spread.due = Some(due.unwrap_or_else(|| Deadline::after(cluster.shared.patience)));
     let is_far = cluster.far.are_all(plan);
-    let said = if is_far { spread.take(whole).await? } else { spread.look_and_take().await? };
+    let told = if is_far && !spread.is_mixed() {
+        spread.take(whole, spread.nothing()).await
+    } else {
+        spread.look_and_take().await
+    };
+    let said = told?;
+    spread.admit(&said);
     cluster.far.note(plan, &said.outcomes);
     match said.failure {
         None => Ok(said.outcomes),
         Some(why) => {
+            cluster.shared.away.see(&cluster.shared, plan, &said.outcomes);
             Err(StoreError::Partial { outcomes: Box::new(said.outcomes), why: Box::new(why) })
         }
     }
@@ -61,8 +71,17 @@ type Told = Vec<(u16, Result<Outcomes, StoreError>)>;
 /// What became of a request of which some slot has answered.
 struct Said {
     outcomes: Outcomes,
+    /// Of an operation whose slot has not: why it was not charged.
+    silent: SmallVec<[Option<StoreError>; 4]>,
     /// Why another slot has not.
     failure: Option<StoreError>,
+}
+
+/// What a slot was asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Look,
+    Take,
 }
 
 /// A plan and where its counters lie.
@@ -87,10 +106,28 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         self.slots.iter().all(|slot| *slot == first).then_some(first)
     }
 
+    /// True if a request both takes and gives back.
+    fn is_mixed(&self) -> bool {
+        let gives = |op: &&&PlannedOp<'_>| is_refund(op);
+        (1..self.ops.len()).contains(&self.ops.iter().filter(gives).count())
+    }
+
+    /// What is known before anybody was asked.
+    fn nothing(&self) -> Said {
+        let unasked = |op: &&PlannedOp<'_>| Outcome::unasked(op.rule.on_store_failure);
+        let outcomes = self.ops.iter().map(unasked).collect();
+        Said { outcomes, silent: smallvec![None; self.ops.len()], failure: None }
+    }
+
     /// Takes nothing before all slots that answer have said that they have room.
     async fn look_and_take(&self) -> Result<Said, StoreError> {
         let look = |_: usize, op: &PlannedOp<'_>| Some(Action::Peek(op.action.cost()));
-        let mut said = self.together(self.ask(Kind::Decide, self.due, look).await)?;
+        let told = self.ask(Kind::Decide, self.due, look).await;
+        let mut said = self.together(told, look, self.nothing(), Step::Look)?;
+        for (_, outcome) in self.ops.iter().zip(&mut said.outcomes).filter(|(op, _)| is_refund(op))
+        {
+            (outcome.fits, outcome.wait_us) = (true, Some(0));
+        }
         let asked: SmallVec<[bool; 4]> = said.outcomes.iter().map(|one| !one.is_unasked).collect();
         if self.is_denied(&said.outcomes) {
             let anyway = |at: usize, op: &PlannedOp<'_>| {
@@ -99,33 +136,43 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
             let charged = self.ask(Kind::Decide, self.due, anyway).await;
             let failure = self.put(&mut said.outcomes, charged, anyway);
             said.failure = said.failure.or(failure);
-            self.tell_waits(&mut said, self.due).await;
+            self.tell_waits(&mut said, &[]).await;
             return Ok(said);
         }
         if self.ops.iter().all(|op| matches!(op.action, Action::Peek(_))) {
             return Ok(said);
         }
-        let Some(failure) = said.failure.take() else { return self.take(whole).await };
+        let failure = said.failure.take();
         // It passes, for those that are silent are open; the others are charged all the same.
         let known = |at: usize, op: &PlannedOp<'_>| asked[at].then_some(op.action);
-        if self.due.is_some_and(Deadline::is_over) {
+        if failure.is_some() && self.due.is_some_and(Deadline::is_over) {
             self.tell_all(known);
-            return Ok(Said { failure: Some(failure), ..said });
+            return Ok(Said { failure, ..said });
         }
-        let taken = self.take(known).await?;
-        Ok(Said { failure: taken.failure.or(Some(failure)), ..taken })
+        let is_mixed = self.is_mixed();
+        let first =
+            |at: usize, op: &PlannedOp<'_>| known(at, op).filter(|_| !is_mixed || !is_refund(op));
+        let mut taken = self.take(first, said).await?;
+        if is_mixed && !self.is_denied(&taken.outcomes) {
+            let last = |at: usize, op: &PlannedOp<'_>| known(at, op).filter(|_| is_refund(op));
+            let given = self.ask(Kind::Decide, self.due, last).await;
+            let failure = self.put(&mut taken.outcomes, given, last);
+            taken.failure = taken.failure.or(failure);
+        }
+        Ok(Said { failure: taken.failure.or(failure), ..taken })
     }
 
     /// Charges all slots of a part at once, and gives back where one refused, or one that is
-    /// closed did not answer.
+    /// closed did not answer. Of the rest `known` tells.
     async fn take(
         &self,
         part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action> + Copy,
+        known: Said,
     ) -> Result<Said, StoreError> {
         let told = self.ask(Kind::Decide, self.due, part).await;
         let taken: SmallVec<[u16; 4]> =
             told.iter().filter(|told| self.has_taken(told)).map(|(slot, _)| *slot).collect();
-        let mut said = self.together(told)?;
+        let mut said = self.together(told, part, known, Step::Take)?;
         if !self.is_denied(&said.outcomes) {
             // A request that passes without some of its limits keeps what the others gave.
             return Ok(said);
@@ -136,33 +183,47 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
             }
             _ => None,
         };
-        if said.failure.is_some() {
-            // The deadline may be over, and nobody is to wait any longer.
-            self.tell_all(back);
-            return Ok(said);
+        // That has a deadline of its own, for one that is over sends nothing. Nobody waits for it
+        // any longer than for the decision: it is denied in any case.
+        self.tell_all(back);
+        if said.failure.is_none() {
+            self.tell_waits(&mut said, &taken).await;
         }
-        // Denied in any case: that is said even if what is given back is not confirmed. It has
-        // a deadline of its own, for one that is over sends nothing.
-        let given = self.ask(Kind::Decide, None, back).await;
-        let _ = self.put(&mut said.outcomes, given, back);
-        self.tell_waits(&mut said, None).await;
         Ok(said)
     }
 
     /// Says of limits that were charged in a request that another slot denies when the next like
-    /// it passes: their own slot, which saw no denial, has not.
-    async fn tell_waits(&self, said: &mut Said, due: Option<Deadline>) {
-        let full = |at: usize, op: &PlannedOp<'_>| {
+    /// it passes: their own slot, which saw no denial, has not. And in these slots, what is left
+    /// after the rest was given back.
+    async fn tell_waits(&self, said: &mut Said, given_back: &[u16]) {
+        let anew = |at: usize, op: &PlannedOp<'_>| {
             let outcome = &said.outcomes[at];
             let cost = op.action.cost();
             let is_full = outcome.fits && !outcome.is_unasked && outcome.remaining < cost;
-            (op.is_charged_anyway() && is_full).then_some(Action::Peek(cost))
+            let is_charge = matches!(op.action, Action::Charge(_));
+            let is_back = is_charge && given_back.contains(&self.slots[at]);
+            let is_changed = if op.is_charged_anyway() { is_full } else { is_back };
+            is_changed.then_some(Action::Peek(cost))
         };
-        let told = self.ask(Kind::Decide, due, full).await;
+        let told = self.ask(Kind::Decide, self.due, anew).await;
         let mut outcomes = said.outcomes.clone();
-        let _ = self.put(&mut outcomes, told, full);
-        for (ours, now) in said.outcomes.iter_mut().zip(outcomes) {
-            *ours = Outcome { fits: ours.fits, ..now };
+        let _ = self.put(&mut outcomes, told, anew);
+        for ((op, ours), now) in self.ops.iter().zip(&mut said.outcomes).zip(outcomes) {
+            let wait_us = if op.is_charged_anyway() { now.wait_us } else { ours.wait_us };
+            *ours = Outcome { fits: ours.fits, wait_us, ..now };
+        }
+    }
+
+    /// What passes without its slots is taken of this node's share, and owed.
+    fn admit(&self, said: &Said) {
+        if self.is_denied(&said.outcomes) {
+            return;
+        }
+        let shared = &self.cluster.shared;
+        for ((op, outcome), why) in self.ops.iter().zip(&said.outcomes).zip(&said.silent) {
+            if let Some(why) = why {
+                shared.away.admit(shared, self.plan, op, outcome, why);
+            }
         }
     }
 
@@ -223,27 +284,41 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         wanted.into_iter().zip(told).collect()
     }
 
-    /// Puts the answers of the slots in the order of the operations; those of a slot without an
-    /// answer were not asked. An error if no slot has one.
-    fn together(&self, told: Told) -> Result<Said, StoreError> {
-        let unasked = |op: &&PlannedOp<'_>| Outcome::unasked(op.rule.on_store_failure);
-        let mut outcomes: Outcomes = self.ops.iter().map(unasked).collect();
+    /// Puts the answers of the slots to a part in the order of the operations over what is known;
+    /// those of a slot without an answer come to what their limits say then. An error if no slot
+    /// has one.
+    fn together(
+        &self,
+        told: Told,
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action> + Copy,
+        mut said: Said,
+        step: Step,
+    ) -> Result<Said, StoreError> {
+        let shared = &self.cluster.shared;
         let (mut failure, mut is_answered) = (None, false);
         for (slot, told) in told {
-            match told {
+            let told = match told {
                 Ok(told) => {
                     is_answered = true;
-                    let here = self.slots.iter().enumerate().filter(|(_, at)| **at == slot);
-                    for ((at, _), outcome) in here.zip(told) {
-                        outcomes[at] = outcome;
-                    }
+                    self.put(&mut said.outcomes, vec![(slot, Ok(told))], part);
+                    continue;
                 }
-                Err(error) => failure = failure.or(Some(error)),
+                Err(error) => error,
+            };
+            for (at, op) in self.ops.iter().enumerate() {
+                if self.slots[at] == slot && part(at, op).is_some() {
+                    said.outcomes[at] = shared.away.ask(shared, self.plan, op);
+                    // Who was only looked at has heard of no charge.
+                    let is_unheard = step == Step::Look && told != StoreError::ForeignValue;
+                    said.silent[at] =
+                        Some(if is_unheard { StoreError::Silent } else { told.clone() });
+                }
             }
+            failure = failure.or(Some(told));
         }
         match failure {
             Some(failure) if !is_answered => Err(failure),
-            failure => Ok(Said { outcomes, failure }),
+            failure => Ok(Said { failure, ..said }),
         }
     }
 
@@ -270,4 +345,8 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         }
         failure
     }
+}
+
+const fn is_refund(op: &PlannedOp<'_>) -> bool {
+    matches!(op.action, Action::Refund(_))
 }

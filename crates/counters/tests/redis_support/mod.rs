@@ -133,10 +133,26 @@ impl Plain {
     }
 
     pub fn run(&mut self, words: &[&str]) -> String {
+        self.say(words);
+        self.answer()
+    }
+
+    /// The same where the answer is bytes; none: it is nothing.
+    pub fn bytes(&mut self, words: &[&str]) -> Vec<u8> {
+        self.say(words);
+        let mut head = String::new();
+        self.0.read_line(&mut head).unwrap();
+        let Ok(length) = head.trim()[1..].parse::<usize>() else { return Vec::new() };
+        let mut bytes = vec![0; length + 2];
+        self.0.read_exact(&mut bytes).unwrap();
+        bytes.truncate(length);
+        bytes
+    }
+
+    fn say(&mut self, words: &[&str]) {
         let arguments = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
         let command = format!("*{}\r\n{}", words.len(), arguments.collect::<String>());
         self.0.get_mut().write_all(command.as_bytes()).unwrap();
-        self.answer()
     }
 
     fn answer(&mut self) -> String {

@@ -23,7 +23,8 @@ pub(super) struct Counter {
     owed: State,
 }
 
-/// What is to be charged: (start of the window, units), older first. A bucket has one window, at 0.
+/// What is to be charged: (start of the window, units), older first. A bucket has one window, which
+/// names the time of its level, and a quota one that names its end.
 pub(super) type Debt = [(u64, u64); 2];
 
 impl Counter {
@@ -135,7 +136,7 @@ impl Counter {
         match owed {
             State::Bucket(bucket) => {
                 let left = bucket.drained(now_us.max(bucket.last));
-                [(0, 0), (0, left.used().min(most))]
+                [(0, 0), (now_us, left.used().min(most))]
             }
             State::Windows(windows) => {
                 let is_sliding = self.algorithm == Algorithm::SlidingWindow;
@@ -147,18 +148,41 @@ impl Counter {
                     (start, rolled.cur.min(most)),
                 ]
             }
-            State::Spent(spent) if now_us < spent.end => [(0, 0), (0, spent.count.min(most))],
+            State::Spent(spent) if now_us < spent.end => {
+                [(0, 0), (spent.end, spent.count.min(most))]
+            }
             State::Absent | State::Spent(_) | State::Log(_) | State::Slots(_) => [(0, 0); 2],
         }
     }
 
-    /// What could not be told is owed again.
-    pub(super) fn owe_again(&mut self, debt: Debt, now_us: u64) {
-        let [(_, before), (_, here)] = debt;
+    /// What could not be told is owed again, as far as it still counts in the window in which it was
+    /// admitted; true if it was owed nothing before.
+    pub(super) fn owe_again(&mut self, debt: Debt, now_us: u64) -> bool {
+        let [(_, before), (start, here)] = debt;
+        let period_us = self.numbers.period_us;
+        let (here, before) = match self.algorithm {
+            Algorithm::TokenBucket => {
+                let Numbers { n, .. } = self.numbers;
+                let told = Bucket { level: here, rem: 0, n, period_us, last: start };
+                (told.drained(now_us.max(start)).used(), 0)
+            }
+            Algorithm::Quota => (if now_us < start { here } else { 0 }, 0),
+            _ => {
+                let is_sliding = self.algorithm == Algorithm::SlidingWindow;
+                let told = Windows { prev: before, cur: here, last: start };
+                let rolled = told.rolled(period_us, now_us.max(start), is_sliding);
+                (rolled.cur, rolled.prev)
+            }
+        };
+        if here + before == 0 {
+            return false;
+        }
+        let was_nothing = !self.owes();
         let owed = std::mem::take(&mut self.owed);
         let mut met = Met::new(self.algorithm, self.numbers, owed, now_us);
         met.add(here, before);
         self.owed = met.into_state().0;
+        was_nothing && self.owes()
     }
 }
 
@@ -219,7 +243,7 @@ mod tests {
     fn a_debt_drains_and_windows_pass_and_a_whole_limit_is_the_most() {
         let mut bucket = counter(Algorithm::TokenBucket, 60);
         assert!(bucket.owe(50, NOW));
-        assert_eq!(bucket.debt(NOW + 20 * SECOND)[1], (0, 30));
+        assert_eq!(bucket.debt(NOW + 20 * SECOND)[1].1, 30);
         assert_eq!(bucket.debt(NOW)[1], (0, 0), "told once");
         let mut window = counter(Algorithm::SlidingWindow, 60);
         assert!(window.owe(90, NOW));
@@ -239,5 +263,24 @@ mod tests {
         let debt = window.debt(NOW);
         window.owe_again(debt, NOW);
         assert_eq!(window.debt(NOW)[1].1, 6);
+    }
+
+    #[test]
+    fn what_could_not_be_told_stays_in_its_window_and_drains_meanwhile() {
+        for (algorithm, left) in [
+            (Algorithm::TokenBucket, [0, 4]),
+            (Algorithm::FixedWindow, [0, 0]),
+            (Algorithm::SlidingWindow, [5, 0]),
+        ] {
+            let mut counter = counter(algorithm, 60);
+            counter.owe(5, NOW + 59 * SECOND);
+            let debt = counter.debt(NOW + 59 * SECOND);
+            counter.owe_again(debt, NOW + 60 * SECOND);
+            let debt = counter.debt(NOW + 60 * SECOND);
+            assert_eq!(debt.map(|(_, units)| units), left, "{algorithm:?}");
+        }
+        let mut quota = counter(Algorithm::Quota, 60);
+        quota.owe_again([(0, 0), (NOW, 5)], NOW);
+        assert!(!quota.owes(), "its period is over");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::table::{Name, Owed};
+use super::table::Owed;
 use crate::redis::call::{Kind, MOST_REQUESTS};
 use crate::redis::error::StoreError;
 use crate::redis::handle::Inner;
@@ -17,13 +17,14 @@ pub(in crate::redis) fn repay(inner: &Rc<Inner>) {
     if !inner.owner.is_well() {
         return;
     }
-    let owed = inner.shared.away.take(MOST, inner.shared.clock.now_us());
-    let mut calls: BTreeMap<Option<u16>, Vec<(Name, Owed)>> = BTreeMap::new();
-    for (name, owed) in owed {
-        let slot = inner.owner.is_cluster().then_some(owed.slot);
-        if owed.debt.iter().any(|(_, units)| *units > 0) {
-            calls.entry(slot).or_default().push((name, owed));
-        }
+    let is_cluster = inner.owner.is_cluster();
+    let can_be_asked = |slot: u16| {
+        let wire = inner.owner.wire(is_cluster.then_some(slot));
+        wire.is_ok_and(|wire| wire.line.borrow().can_be_asked())
+    };
+    let mut calls: BTreeMap<Option<u16>, Vec<Owed>> = BTreeMap::new();
+    for owed in inner.shared.away.take(MOST, can_be_asked, inner.shared.clock.now_us()) {
+        calls.entry(is_cluster.then_some(owed.slot)).or_default().push(owed);
     }
     for (slot, mut all) in calls {
         while !all.is_empty() {
@@ -34,21 +35,21 @@ pub(in crate::redis) fn repay(inner: &Rc<Inner>) {
     }
 }
 
-async fn charge(inner: &Inner, slot: Option<u16>, few: Vec<(Name, Owed)>) {
+async fn charge(inner: &Inner, slot: Option<u16>, few: Vec<Owed>) {
     let told = tell(inner, slot, &few).await;
     if told.is_err_and(|error| !error.may_have_written()) {
         let now_us = inner.shared.clock.now_us();
-        for (name, owed) in few {
-            inner.shared.away.put_back(&inner.shared, &name, owed.debt, now_us);
+        for owed in few {
+            inner.shared.away.put_back(&owed, now_us);
         }
     }
 }
 
-async fn tell(inner: &Inner, slot: Option<u16>, few: &[(Name, Owed)]) -> Result<(), StoreError> {
+async fn tell(inner: &Inner, slot: Option<u16>, few: &[Owed]) -> Result<(), StoreError> {
     let wire = inner.owner.wire(slot)?;
     let seat = wire.line.borrow_mut().send_call(Kind::Settle, slot, |call| {
-        for (_, Owed { stored, algorithm, numbers, debt, .. }) in few {
-            call.push_settling(stored, *algorithm, *numbers, debt.iter().copied());
+        for Owed { stored, algorithm, numbers, debt, .. } in few {
+            call.push_debt(stored, *algorithm, *numbers, debt.iter().copied());
         }
     })?;
     seat.told().await.map(|_| ())

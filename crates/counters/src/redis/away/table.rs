@@ -1,11 +1,12 @@
 //! The counters that a node remembers while their store is away.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use parking_lot::Mutex;
-use tidegate_core::{Action, LimitUid, OnStoreFailure, Outcome, Plan, PlannedOp};
+use tidegate_core::{
+    Action, Algorithm, LimitUid, Numbers, OnStoreFailure, Outcome, Plan, PlannedOp,
+};
 
 use super::counter::{Counter, Debt};
 use crate::Outcomes;
@@ -15,27 +16,55 @@ use crate::redis::store::Shared;
 const SHARDS: usize = 16;
 /// Counters of a shard; beyond them nothing is remembered of newcomers.
 const MOST: usize = 4096;
+/// A shard that is full is looked through for what is of no use so often at most.
+const SWEPT_EVERY_US: u64 = 1_000_000;
+/// Shards looked through for what is owed at once.
+const SHARDS_AT_ONCE: usize = 4;
 
-/// A limit and the values' part of the key.
-pub(super) type Name = (LimitUid, Box<[u8]>);
-
-/// A counter, and how it is called in the store.
+/// A counter: its limit and the values' part of the key, and how it is called in the store.
 #[derive(Debug)]
-pub(super) struct Known {
-    pub(super) stored: Box<[u8]>,
-    pub(super) slot: u16,
-    pub(super) counter: Counter,
+struct Known {
+    hash: u64,
+    limit: LimitUid,
+    key: Box<[u8]>,
+    stored: Box<[u8]>,
+    slot: u16,
+    counter: Counter,
 }
 
-type Shard = HashMap<Name, Known, RandomState>;
+impl Known {
+    fn is(&self, limit: LimitUid, key: &[u8]) -> bool {
+        self.limit == limit && *self.key == *key
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    known: HashTable<Known>,
+    swept_us: u64,
+}
+
+impl Shard {
+    /// Makes room for a newcomer, if there is some.
+    fn has_room(&mut self, now_us: u64) -> bool {
+        let is_full = self.known.len() >= MOST;
+        if is_full && now_us.abs_diff(self.swept_us) >= SWEPT_EVERY_US {
+            self.swept_us = now_us;
+            self.known.retain(|known| !known.counter.is_idle(now_us));
+        }
+        self.known.len() < MOST
+    }
+}
 
 /// What all workers of a node share.
 #[derive(Debug, Default)]
 pub(in crate::redis) struct Away {
     // Each guards its counters; a request locks one at a time.
     shards: [Mutex<Shard>; SHARDS],
-    /// True if something is owed.
-    owes: AtomicBool,
+    /// Counters that owe something.
+    owing: AtomicUsize,
+    /// The shard to look through next.
+    hand: AtomicUsize,
 }
 
 impl Away {
@@ -43,7 +72,7 @@ impl Away {
     #[inline]
     pub(in crate::redis) fn see(&self, shared: &Shared, plan: &Plan<'_>, outcomes: &Outcomes) {
         for (op, outcome) in plan.asked().zip(outcomes) {
-            if op.rule.on_store_failure == OnStoreFailure::Local && !outcome.is_unasked {
+            if is_alone(op) && !outcome.is_unasked {
                 let now_us = shared.clock.now_us();
                 self.with(shared, plan, op, now_us, |counter| counter.see(outcome, now_us));
             }
@@ -59,41 +88,61 @@ impl Away {
         why: StoreError,
     ) -> StoreError {
         if matches!(why, StoreError::Partial { .. }) {
-            // Slots that answered have been charged or not by then.
+            // Slots that answered have been charged or not by then, and the others seen to.
             return why;
         }
-        let (now_us, nodes) = (shared.clock.now_us(), shared.local.nodes());
-        let is_alone = |op: &PlannedOp<'_>| op.rule.on_store_failure == OnStoreFailure::Local;
-        let outcomes: Outcomes = plan
-            .asked()
-            .map(|op| {
-                let unasked = Outcome::unasked(op.rule.on_store_failure);
-                if !is_alone(op) {
-                    return unasked;
-                }
-                let ask = |counter: &mut Counter| counter.ask(op.action, nodes, now_us);
-                self.with(shared, plan, op, now_us, ask).unwrap_or(unasked)
-            })
-            .collect();
+        let outcomes: Outcomes = plan.asked().map(|op| self.ask(shared, plan, op)).collect();
         let is_admitted =
             plan.asked().zip(&outcomes).all(|(op, told)| told.fits || op.rule.is_shadow);
-        for (op, told) in plan.asked().zip(&outcomes) {
-            let Action::Charge(cost) = op.action else { continue };
-            if !is_admitted || !told.fits {
-                continue;
+        if is_admitted {
+            for (op, told) in plan.asked().zip(&outcomes) {
+                self.admit(shared, plan, op, told, &why);
             }
-            self.with(shared, plan, op, now_us, |counter| {
-                if is_alone(op) {
-                    counter.take(cost, nodes, now_us);
-                }
-                // A value that is none of ours takes no charge later either.
-                let is_unheard = !why.may_have_written() && why != StoreError::ForeignValue;
-                if is_unheard && counter.owe(cost, now_us) {
-                    self.owes.store(true, Ordering::Relaxed);
-                }
-            });
         }
         StoreError::Partial { outcomes: Box::new(outcomes), why: Box::new(why) }
+    }
+
+    /// What an operation comes to whose counter was not asked; takes nothing.
+    pub(in crate::redis) fn ask<'r>(
+        &self,
+        shared: &Shared,
+        plan: &Plan<'r>,
+        op: &PlannedOp<'r>,
+    ) -> Outcome {
+        let unasked = Outcome::unasked(op.rule.on_store_failure);
+        if !is_alone(op) {
+            return unasked;
+        }
+        let (now_us, nodes) = (shared.clock.now_us(), shared.local.nodes());
+        let ask = |counter: &mut Counter| counter.ask(op.action, nodes, now_us);
+        self.with(shared, plan, op, now_us, ask).unwrap_or(unasked)
+    }
+
+    /// Takes an operation of an admitted request whose counter was not charged for that reason, and
+    /// keeps in mind what the store is to hear of it.
+    pub(in crate::redis) fn admit<'r>(
+        &self,
+        shared: &Shared,
+        plan: &Plan<'r>,
+        op: &PlannedOp<'r>,
+        told: &Outcome,
+        why: &StoreError,
+    ) {
+        let Action::Charge(cost) = op.action else { return };
+        if !told.fits {
+            return;
+        }
+        let (now_us, nodes) = (shared.clock.now_us(), shared.local.nodes());
+        self.with(shared, plan, op, now_us, |counter| {
+            if is_alone(op) {
+                counter.take(cost, nodes, now_us);
+            }
+            // A value that is none of ours takes no charge later either.
+            let is_unheard = !why.may_have_written() && *why != StoreError::ForeignValue;
+            if is_unheard && counter.owe(cost, now_us) {
+                self.owing.fetch_add(1, Ordering::Relaxed);
+            }
+        });
     }
 
     fn with<'r, T>(
@@ -104,63 +153,90 @@ impl Away {
         now_us: u64,
         act: impl FnOnce(&mut Counter) -> T,
     ) -> Option<T> {
-        let key = plan.key(op);
-        let place = shared.changes.hash(op.rule.uid, key) as usize % SHARDS;
-        let mut shard = self.shards[place].lock();
-        let name = (op.rule.uid, Box::from(key));
-        if let Some(known) = shard.get_mut(&name) {
+        let (limit, key) = (op.rule.uid, plan.key(op));
+        let hash = shared.changes.hash(limit, key);
+        let mut shard = self.shard(hash).lock();
+        if let Some(known) = shard.known.find_mut(hash, |known| known.is(limit, key)) {
             known.counter.renumber(op.numbers);
             return Some(act(&mut known.counter));
         }
-        if shard.len() >= MOST {
-            shard.retain(|_, known| !known.counter.is_idle(now_us));
-        }
-        if shard.len() >= MOST {
+        if !shard.has_room(now_us) {
             return None;
         }
         let mut stored = Vec::new();
         shared.keys.append(&mut stored, plan, op);
-        let slot = shared.keys.slot(plan, op);
-        let counter = Counter::new(op.rule.algorithm, op.numbers);
-        let known = shard.entry(name).or_insert(Known { stored: stored.into(), slot, counter });
-        Some(act(&mut known.counter))
+        let mut known = Known {
+            hash,
+            limit,
+            key: key.into(),
+            stored: stored.into(),
+            slot: shared.keys.slot(plan, op),
+            counter: Counter::new(op.rule.algorithm, op.numbers),
+        };
+        let done = act(&mut known.counter);
+        shard.known.insert_unique(hash, known, |known| known.hash);
+        Some(done)
     }
 
-    /// Some of what is owed, no more than `most` counters of it, which is owed no longer.
-    pub(super) fn take(&self, most: usize, now_us: u64) -> Vec<(Name, Owed)> {
-        if !self.owes.swap(false, Ordering::Relaxed) {
-            return Vec::new();
-        }
+    /// The low bits of the hash find the place within a shard.
+    const fn shard(&self, hash: u64) -> &Mutex<Shard> {
+        &self.shards[(hash >> 32) as usize % SHARDS]
+    }
+
+    /// Some of what is owed in slots that can be asked, no more than `most` counters of it, which
+    /// is owed no longer. The next call looks on where this one has ended.
+    pub(super) fn take(
+        &self,
+        most: usize,
+        can_be_asked: impl Fn(u16) -> bool,
+        now_us: u64,
+    ) -> Vec<Owed> {
         let mut taken = Vec::new();
-        for shard in &self.shards {
-            for (name, known) in shard.lock().iter_mut().filter(|(_, known)| known.counter.owes()) {
-                if taken.len() >= most {
-                    self.owes.store(true, Ordering::Relaxed);
-                    return taken;
+        for _ in 0..SHARDS_AT_ONCE {
+            if self.owing.load(Ordering::Relaxed) == 0 || taken.len() >= most {
+                break;
+            }
+            let at = self.hand.fetch_add(1, Ordering::Relaxed);
+            let mut shard = self.shards[at % SHARDS].lock();
+            let owing = shard.known.iter_mut().filter(|known| known.counter.owes());
+            for known in owing.filter(|known| can_be_asked(known.slot)).take(most - taken.len()) {
+                self.owing.fetch_sub(1, Ordering::Relaxed);
+                let owed = Owed::of(known, now_us);
+                if owed.debt.iter().any(|(_, units)| *units > 0) {
+                    taken.push(owed);
                 }
-                taken.push((name.clone(), Owed::of(known, now_us)));
             }
         }
         taken
     }
 
     /// What could not be told is owed again.
-    pub(super) fn put_back(&self, shared: &Shared, name: &Name, debt: Debt, now_us: u64) {
-        let place = shared.changes.hash(name.0, &name.1) as usize % SHARDS;
-        if let Some(known) = self.shards[place].lock().get_mut(name) {
-            known.counter.owe_again(debt, now_us);
-            self.owes.store(true, Ordering::Relaxed);
+    pub(super) fn put_back(&self, owed: &Owed, now_us: u64) {
+        let Owed { hash, limit, key, debt, .. } = owed;
+        let mut shard = self.shard(*hash).lock();
+        if let Some(known) = shard.known.find_mut(*hash, |known| known.is(*limit, key))
+            && known.counter.owe_again(*debt, now_us)
+        {
+            self.owing.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// True if nodes have a share of the limit.
+fn is_alone(op: &PlannedOp<'_>) -> bool {
+    op.rule.on_store_failure == OnStoreFailure::Local
 }
 
 /// What one counter is to be charged.
 #[derive(Debug)]
 pub(super) struct Owed {
+    hash: u64,
+    limit: LimitUid,
+    key: Box<[u8]>,
     pub(super) stored: Box<[u8]>,
     pub(super) slot: u16,
-    pub(super) algorithm: tidegate_core::Algorithm,
-    pub(super) numbers: tidegate_core::Numbers,
+    pub(super) algorithm: Algorithm,
+    pub(super) numbers: Numbers,
     pub(super) debt: Debt,
 }
 
@@ -168,6 +244,75 @@ impl Owed {
     fn of(known: &mut Known, now_us: u64) -> Self {
         let Counter { algorithm, numbers, .. } = known.counter;
         let debt = known.counter.debt(now_us);
-        Self { stored: known.stored.clone(), slot: known.slot, algorithm, numbers, debt }
+        Self {
+            hash: known.hash,
+            limit: known.limit,
+            key: known.key.clone(),
+            stored: known.stored.clone(),
+            slot: known.slot,
+            algorithm,
+            numbers,
+            debt,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBERS: Numbers = Numbers { n: 10, period_us: 60_000_000, burst: 10 };
+    const NOW: u64 = 60_000 * NUMBERS.period_us;
+
+    fn known(at: u32, slot: u16) -> Known {
+        Known {
+            hash: u64::from(at) << 32,
+            limit: LimitUid(at),
+            key: Box::default(),
+            stored: Box::default(),
+            slot,
+            counter: Counter::new(Algorithm::FixedWindow, NUMBERS),
+        }
+    }
+
+    #[test]
+    fn a_full_shard_is_looked_through_once_a_second_for_newcomers() {
+        let mut shard = Shard::default();
+        for at in 0..MOST as u32 {
+            let mut known = known(at, 0);
+            known.counter.see(&Outcome { remaining: 9, ..Outcome::SHUT }, NOW);
+            shard.known.insert_unique(known.hash, known, |known| known.hash);
+        }
+        let later = NOW + NUMBERS.period_us;
+        assert!(!shard.has_room(later), "all are of use");
+        assert!(!shard.has_room(later + SWEPT_EVERY_US / 2), "looked at a moment ago");
+        assert_eq!(shard.known.len(), MOST);
+        assert!(shard.has_room(later + SWEPT_EVERY_US));
+    }
+
+    #[test]
+    fn what_is_owed_to_a_master_that_is_away_keeps_nobody_from_paying_the_others() {
+        let away = Away::default();
+        for at in 0..1000 {
+            let mut known = known(at, u16::from(at % 100 == 0));
+            assert!(known.counter.owe(1, NOW));
+            away.owing.fetch_add(1, Ordering::Relaxed);
+            let mut shard = away.shard(known.hash).lock();
+            shard.known.insert_unique(known.hash, known, |known| known.hash);
+        }
+        let mut taken = Vec::new();
+        for _ in 0..SHARDS / SHARDS_AT_ONCE {
+            taken.extend(away.take(5, |slot| slot == 1, NOW));
+        }
+        assert!(taken.len() == 10 && taken.iter().all(|owed| owed.slot == 1));
+        assert_eq!(away.owing.load(Ordering::Relaxed), 990);
+        away.put_back(&taken[0], NOW);
+        away.put_back(&taken[1], NOW + NUMBERS.period_us);
+        assert_eq!(away.owing.load(Ordering::Relaxed), 991, "the second counts no more");
+        let mut rest = 0;
+        for _ in 0..200 {
+            rest += away.take(512, |_| true, NOW).len();
+        }
+        assert_eq!((rest, away.owing.load(Ordering::Relaxed)), (991, 0));
     }
 }

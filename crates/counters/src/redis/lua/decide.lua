@@ -12,7 +12,8 @@ ARGV[1]  the batch, packed little-endian ('B' u8, 'H' u16, 'd' IEEE double that 
                     the oldest counts whole, in place of the burst.
            '<HHBd'  for each operation, to the end: key and rule (indices from 1), flags, cost (>= 1).
                     Flags: bits 0 and 1 the action (0 charge, 1 peek, 2 refund, 3 charge whoever
-                    denies, not on a log), 4 shadow, 8 the last operation of its request.
+                    denies, not on a log), 4 shadow, 8 the last operation of its request, 16 with
+                    action 3 a debt: charged as far as the counter stays within twice the limit.
                     A key occurs once in a request.
 Reply    '<Bddd' for each operation, in order, in one string: status, remaining, wait, reset;
          times in microseconds, as things stand after the request.
@@ -25,7 +26,7 @@ Reply    '<Bddd' for each operation, in order, in one string: status, remaining,
          it is left: 'B' how many bytes, and these. In such a batch the burst of a window's rule is the
          start of the window in which action 3 happened: charged there if that still counts, else
          nowhere. That of a bucket's rule is how much of the cost has drained where it was taken, at
-         most the cost; its level may pass any bound. Not on a log.
+         most the cost, and its level may pass any bound; for a debt it is the burst. Not on a log.
 
 State    string 'B' 17 fixed_window   + last, count
                     18 sliding_window + last, current, previous
@@ -311,7 +312,7 @@ if has_quota then
     return stop + (floor((time - stop) / following) + 1) * following
   end
 
-  step_quota = function(k, action, cost, is_doing, is_taking, is_denied)
+  step_quota = function(k, action, cost, is_doing, is_taking, is_denied, is_debt)
     local state = states[k]
     if state == nil then
       state = attempt('GET', KEYS[k])
@@ -339,6 +340,7 @@ if has_quota then
     if cost > n - taken and action ~= 2 then status, wait = 0, cost > n and -1 or reset end
     if action == 3 then
       if is_taking then
+        if is_debt and taken + cost > n + n then cost = n + n > taken and n + n - taken or 0 end
         taken, is_written = taken + cost, true
         if taken > MAX then taken = MAX end
       end
@@ -508,7 +510,7 @@ while position <= size do
       status, remaining, wait, reset = step_log(k, action % 3, cost, is_doing)
     elseif algorithm > 4 then
       local step = algorithm == 5 and step_quota or step_slots
-      status, remaining, wait, reset = step(k, action, cost, is_doing, is_taking, is_denied)
+      status, remaining, wait, reset = step(k, action, cost, is_doing, is_taking, is_denied, flags >= 16)
     else
       local state = states[k]
       if state == nil then
@@ -554,7 +556,7 @@ while position <= size do
         if rem > 0 then remaining = remaining - 1 end
         if action == 3 then
           if cost <= remaining then status = 1 else status = 0 end
-          if is_taking and is_telling then
+          if is_taking and is_telling and flags < 16 then
             -- What drained where it was taken has drained, as far as this bucket was idle meanwhile.
             level, is_written = level + cost - (burst < spare and burst or spare), true
             if level > MAX then level = MAX end
@@ -615,6 +617,7 @@ while position <= size do
         if action == 3 then
           if cost <= n - taken then status = 1 else status = 0 end
           if is_taking and not (is_telling and burst < at - at % period) then
+            if flags >= 16 and taken + cost > n + n then cost = n + n > taken and n + n - taken or 0 end
             taken, is_written = taken + cost, true
             if taken > MAX then taken = MAX end
           end
@@ -665,9 +668,11 @@ while position <= size do
         if action == 3 then
           if cost <= n - current - weight then status = 1 else status = 0 end
           if is_taking and not (is_telling and burst < at - at % period) then
+            if flags >= 16 and current + cost > n + n then cost = n + n > current and n + n - current or 0 end
             current, is_written = current + cost, true
             if current > MAX then current = MAX end
           elseif is_taking and burst == at - at % period - period then
+            if flags >= 16 and previous + cost > n + n then cost = n + n > previous and n + n - previous or 0 end
             previous, is_written = previous + cost, true
             if previous > MAX then previous = MAX end
           end
