@@ -18,6 +18,8 @@ use tidegate_counters::clock::Deadline;
 use tidegate_counters::redis::{RedisHandle, RedisOptions, RedisStore, StoreError};
 use tidegate_counters::{Clock, Outcomes};
 
+type Entry<'e> = (&'e [u8], &'e [u8]);
+
 const DEADLINE: Duration = Duration::from_millis(400);
 
 fn free_port() -> u16 {
@@ -228,8 +230,8 @@ fn what_a_request_gives_back_stays_taken_if_another_part_denies_it() {
     on_worker(async {
         let store = cluster.store();
         let handle = handle(&store).await;
-        let (kind, who): (&[(&[u8], &[u8])], &[(&[u8], &[u8])]) =
-            (&[(b"kind", all.as_bytes())], &[(b"tenant", tenant.as_bytes())]);
+        let kind: &[Entry<'_>] = &[(b"kind", all.as_bytes())];
+        let who: &[Entry<'_>] = &[(b"tenant", tenant.as_bytes())];
         let both = |take: u64, verb: Verb, give: u64, other: Verb| {
             let one = [(&b"requests"[..], take)];
             let two = [(&b"requests"[..], give)];

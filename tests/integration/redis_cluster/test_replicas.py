@@ -36,9 +36,10 @@ def test_no_charge_that_was_told_is_lost_with_its_master(
 
         until(lambda: not asker.peek(tenant="tenant-0")["degraded"], "the connections")
         for _ in range(ROUNDS):
-            before = {tenant: counted(tenant) for tenant in tenants}
             lost = replicated.master_of(slot)
             until(partial(has_replica, lost), "a replica to be there")
+            until(partial(waits_for_it, node), "the node to wait for it again")
+            before = {tenant: counted(tenant) for tenant in tenants}
             with load(node, tenants, clients=8) as tally:
                 until(lambda: tally.asked > 300, "the load")
                 lost.stop(signal.SIGKILL)
@@ -48,6 +49,23 @@ def test_no_charge_that_was_told_is_lost_with_its_master(
                 # What was on its way may have been counted, or not.
                 assert tally.allowed[tenant] <= taken <= tally.allowed[tenant] + tally.degraded
             lost.start()
+
+
+def waits_for_it(node: Tidegate) -> bool:
+    """Whether charges are held until it has them, by each worker."""
+    before, decided = unreplicated(node), 0
+    for _ in range(8):
+        with Asker(node) as asker:
+            decided += not asker.check(tenant="tenant-0")["degraded"]
+    return decided == 8 and unreplicated(node) == before
+
+
+def unreplicated(node: Tidegate) -> int:
+    """The metric."""
+    with Asker(node) as asker:
+        rows = asker.metrics().splitlines()
+    row = next(row for row in rows if row.startswith("tidegate_store_unreplicated_total"))
+    return int(row.split()[-1])
 
 
 def has_replica(master: StoreServer) -> bool:
