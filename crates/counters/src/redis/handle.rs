@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_core::{Action, Plan, PlannedOp};
 use tokio::time::sleep;
 
-use super::away::repay;
+use super::away::repay_all;
 use super::call::{Kind, whole};
 use super::cluster::Cluster;
 use super::denials::Denials;
@@ -281,7 +281,7 @@ impl RedisHandle {
     /// after [`LONGEST_LEAVE`] in any case.
     pub async fn leave(&self) {
         local::settle_all(&self.inner);
-        repay(&self.inner);
+        repay_all(&self.inner);
         let due = Deadline::after(LONGEST_LEAVE);
         let is_told = || local::is_settled(&self.inner) && self.inner.owner.is_idle();
         while !due.is_over() && !is_told() {

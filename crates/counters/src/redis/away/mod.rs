@@ -10,5 +10,5 @@ mod counter;
 mod repay;
 mod table;
 
-pub(super) use repay::repay;
+pub(super) use repay::{repay, repay_all};
 pub(super) use table::Away;

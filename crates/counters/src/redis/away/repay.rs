@@ -3,17 +3,28 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::table::Owed;
+use super::table::{Owed, SHARDS};
 use crate::redis::call::{Kind, MOST_REQUESTS};
 use crate::redis::error::StoreError;
 use crate::redis::handle::Inner;
 
 /// Counters of one round, so that a store which has just come back is not run over.
 const MOST: usize = 512;
+/// Shards looked through in one.
+const SHARDS_AT_ONCE: usize = 4;
 const MOST_IN_CALL: usize = MOST_REQUESTS / 2;
 
 /// Charges some of what is owed, where the store can be asked.
 pub(in crate::redis) fn repay(inner: &Rc<Inner>) {
+    charge_some(inner, SHARDS_AT_ONCE, MOST);
+}
+
+/// Charges all of it, for this node ends.
+pub(in crate::redis) fn repay_all(inner: &Rc<Inner>) {
+    charge_some(inner, SHARDS, usize::MAX);
+}
+
+fn charge_some(inner: &Rc<Inner>, shards: usize, most: usize) {
     if !inner.owner.is_well() {
         return;
     }
@@ -22,8 +33,9 @@ pub(in crate::redis) fn repay(inner: &Rc<Inner>) {
         let wire = inner.owner.wire(is_cluster.then_some(slot));
         wire.is_ok_and(|wire| wire.line.borrow().can_be_asked())
     };
+    let now_us = inner.shared.clock.now_us();
     let mut calls: BTreeMap<Option<u16>, Vec<Owed>> = BTreeMap::new();
-    for owed in inner.shared.away.take(MOST, can_be_asked, inner.shared.clock.now_us()) {
+    for owed in inner.shared.away.take((shards, most), can_be_asked, now_us) {
         calls.entry(is_cluster.then_some(owed.slot)).or_default().push(owed);
     }
     for (slot, mut all) in calls {

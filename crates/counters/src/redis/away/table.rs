@@ -13,13 +13,11 @@ use crate::Outcomes;
 use crate::redis::error::StoreError;
 use crate::redis::store::Shared;
 
-const SHARDS: usize = 16;
+pub(super) const SHARDS: usize = 16;
 /// Counters of a shard; beyond them nothing is remembered of newcomers.
 const MOST: usize = 4096;
 /// A shard that is full is looked through for what is of no use so often at most.
 const SWEPT_EVERY_US: u64 = 1_000_000;
-/// Shards looked through for what is owed at once.
-const SHARDS_AT_ONCE: usize = 4;
 
 /// A counter: its limit and the values' part of the key, and how it is called in the store.
 #[derive(Debug)]
@@ -183,16 +181,16 @@ impl Away {
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
-    /// Some of what is owed in slots that can be asked, no more than `most` counters of it, which
-    /// is owed no longer. The next call looks on where this one has ended.
+    /// Some of what is owed in slots that can be asked, of so many shards and no more than `most`
+    /// counters of it, which is owed no longer. The next call looks on where this one has ended.
     pub(super) fn take(
         &self,
-        most: usize,
+        (shards, most): (usize, usize),
         can_be_asked: impl Fn(u16) -> bool,
         now_us: u64,
     ) -> Vec<Owed> {
         let mut taken = Vec::new();
-        for _ in 0..SHARDS_AT_ONCE {
+        for _ in 0..shards {
             if self.owing.load(Ordering::Relaxed) == 0 || taken.len() >= most {
                 break;
             }
@@ -301,18 +299,15 @@ mod tests {
             shard.known.insert_unique(known.hash, known, |known| known.hash);
         }
         let mut taken = Vec::new();
-        for _ in 0..SHARDS / SHARDS_AT_ONCE {
-            taken.extend(away.take(5, |slot| slot == 1, NOW));
+        for _ in 0..4 {
+            taken.extend(away.take((SHARDS / 4, 5), |slot| slot == 1, NOW));
         }
         assert!(taken.len() == 10 && taken.iter().all(|owed| owed.slot == 1));
         assert_eq!(away.owing.load(Ordering::Relaxed), 990);
         away.put_back(&taken[0], NOW);
         away.put_back(&taken[1], NOW + NUMBERS.period_us);
         assert_eq!(away.owing.load(Ordering::Relaxed), 991, "the second counts no more");
-        let mut rest = 0;
-        for _ in 0..200 {
-            rest += away.take(512, |_| true, NOW).len();
-        }
+        let rest = away.take((SHARDS, usize::MAX), |_| true, NOW).len();
         assert_eq!((rest, away.owing.load(Ordering::Relaxed)), (991, 0));
     }
 }
