@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from tidegate.policy.problems import did_you_mean, quoted
 from tidegate.policy.rates import Rate, RateProblem
 from tidegate.policy.units import CALENDAR_UNITS, MAX_COUNT, MAX_PERIOD_S, UNIT_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _EXAMPLE = "write it as 100/min or 5 per 15min"
 _NUMBER = re.compile(r"\s*([+-]?)([0-9][0-9_.,]*)")
@@ -21,6 +26,25 @@ _FRACTION = re.compile(
 _SCALES = {"": 1, "k": 1_000, "M": 1_000_000}
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How mistakes in a number, and what follows it, are told of a rate, or of a quota.
+
+    Args:
+        noun: What it is.
+        example: The fix where nothing of it can be read.
+        forms: How it may be written, with `{}` for the number.
+        unit: A period.
+        fraction: Explains a number that is not whole, from the text and its place.
+    """
+
+    noun: str
+    example: str
+    forms: str
+    unit: str
+    fraction: Callable[[str, int], RateProblem]
+
+
 def explain(part: str, at: int) -> RateProblem:
     """Finds the first mistake of one rate.
 
@@ -28,32 +52,52 @@ def explain(part: str, at: int) -> RateProblem:
         part: The text between two `;`.
         at: Where that text begins in the whole.
     """
+    found = amount(part, at, RATE)
+    return found if isinstance(found, RateProblem) else _period(part, at, *found)
+
+
+def amount(part: str, at: int, words: Words) -> RateProblem | tuple[str, int]:
+    """Finds the first mistake before the period; if there is none, the number and what follows.
+
+    Returns:
+        The number as it is written, and where in `part` the period begins.
+    """
     number = _NUMBER.match(part)
     if number is None:
-        return _no_number(part, at)
+        return _no_number(part, at, words)
     start, end = number.start(1), number.end()
     if number[1] == "-":
-        return RateProblem(at + start, "a rate cannot be negative", "0/min blocks")
+        message = f"a {words.noun} cannot be negative"
+        return RateProblem(at + start, message, f"0/{words.unit} blocks")
     if number[1] == "+":
         return RateProblem(at + start, "a number has no sign", f"write {number[2]}")
     if re.fullmatch(r"[0-9]+(?:[_,][0-9]+)+", number[2]):
         digits = re.sub("[_,]", "", number[2])
         return RateProblem(at + start, "a number is digits alone", f"did you mean {digits}?")
     if not number[2].isdigit():
-        return _fraction(part, at + start)
-    return _after_number(part, at, number[2], end)
+        return words.fraction(part, at + start)
+    return _after_number(part, at, number[2], end, words)
 
 
-def _no_number(part: str, at: int) -> RateProblem:
+def rest(part: str, at: int, end: int, noun: str) -> RateProblem:
+    """What is wrong with `part[end:]`, which follows a whole rate or quota."""
+    found = part[end:].strip()
+    place = at + end + len(part[end:]) - len(part[end:].lstrip())
+    if found[:1] in {",", "|", "&", "+"}:
+        return RateProblem(place, f"{quoted(found[0])} does not join {noun}s", 'join them by ";"')
+    return RateProblem(place, f"unexpected {quoted(found)} after the {noun}", "remove it")
+
+
+def _no_number(part: str, at: int, words: Words) -> RateProblem:
     word = part.strip()
     start = at + len(part) - len(part.lstrip())
     if not word:
-        return RateProblem(at, "a rate is missing here", _EXAMPLE)
+        return RateProblem(at, f"a {words.noun} is missing here", words.example)
     if word == "unlimited":
-        return RateProblem(start, "unlimited stands alone", "remove the other rates")
+        return RateProblem(start, "unlimited stands alone", f"remove the other {words.noun}s")
     if word.lower() in {"unlimited", "none", "inf", "infinite", "no limit", "unlimted"}:
-        return RateProblem(start, f"{quoted(word)} is no rate", "did you mean unlimited?")
-    return RateProblem(start, f"expected a number, found {quoted(word)}", _EXAMPLE)
+        return RateProblem(start, f"{quoted(word)} is no {words.noun}", "did you mean unlimited?")
+    return RateProblem(start, f"expected a number, found {quoted(word)}", words.example)
 
 
 def _fraction(part: str, at: int) -> RateProblem:
@@ -76,7 +120,9 @@ def _whole(n: Fraction, period_s: Fraction) -> Rate | None:
     return rate if fits else None
 
 
-def _after_number(part: str, at: int, number: str, end: int) -> RateProblem:
+def _after_number(
+    part: str, at: int, number: str, end: int, words: Words
+) -> RateProblem | tuple[str, int]:
     """`part[end:]` follows the digits: a scale, then `/` or `per`."""
     letters = _LETTERS.match(part, end)
     if letters and letters[0] != "per":
@@ -95,12 +141,16 @@ def _after_number(part: str, at: int, number: str, end: int) -> RateProblem:
         return RateProblem(place, message, f"did you mean {number}{scale}?")
     separator = re.match(r"\s*(?:/|per(?![A-Za-z]))\s*", part[end:])
     if separator is None:
-        rest = part[end:].strip()
         place = at + end + len(part[end:]) - len(part[end:].lstrip())
-        found = f"found {quoted(rest)}" if rest else "found the end"
-        hint = f"write {number}/min or {number} per 15min"
-        return RateProblem(place, f'expected "/" or "per" after the number, {found}', hint)
-    return _period(part, at, number, end + separator.end())
+        message = f'expected "/" or "per" after the number, {found_at(part, end)}'
+        return RateProblem(place, message, f"write {words.forms.replace('{}', number)}")
+    return number, end + separator.end()
+
+
+def found_at(part: str, at: int) -> str:
+    """What stands from there on, in words."""
+    found = part[at:].strip()
+    return f"found {quoted(found)}" if found else "found the end"
 
 
 def _period(part: str, at: int, number: str, start: int) -> RateProblem:
@@ -113,13 +163,16 @@ def _period(part: str, at: int, number: str, start: int) -> RateProblem:
     begin = start + (count.end() if count else 0)
     word = _LETTERS.match(part, begin)
     if word is None:
-        rest = part[begin:].strip()
-        found = f"found {quoted(rest)}" if rest else "found the end"
-        return RateProblem(at + begin, f"expected a unit of time, {found}", f"write {number}/min")
+        message = f"expected a unit of time, {found_at(part, begin)}"
+        return RateProblem(at + begin, message, f"write {number}/min")
     unit = word[0]
     if unit not in UNIT_SECONDS:
         return _unit(unit, at + begin)
-    return _rest(part, at, word.end())
+    if part[word.end() :].strip().startswith("burst"):
+        end = word.end()
+        place = at + end + len(part[end:]) - len(part[end:].lstrip())
+        return RateProblem(place, f"{quoted(part[end:].strip())} is no burst", "write burst 20")
+    return rest(part, at, word.end(), RATE.noun)
 
 
 def _unit(unit: str, at: int) -> RateProblem:
@@ -135,11 +188,4 @@ def _unit(unit: str, at: int) -> RateProblem:
     return RateProblem(at, f"unknown unit {quoted(unit)}", hint or "units: s, min, h, day, week")
 
 
-def _rest(part: str, at: int, end: int) -> RateProblem:
-    rest = part[end:].strip()
-    place = at + end + len(part[end:]) - len(part[end:].lstrip())
-    if rest[:1] in {",", "|", "&", "+"}:
-        return RateProblem(place, f"{quoted(rest[0])} does not join rates", 'join them by ";"')
-    if rest.startswith("burst"):
-        return RateProblem(place, f"{quoted(rest)} is no burst", "write burst 20")
-    return RateProblem(place, f"unexpected {quoted(rest)} after the rate", "remove it")
+RATE = Words("rate", _EXAMPLE, "{}/min or {} per 15min", "min", _fraction)

@@ -88,18 +88,19 @@ class RateProblem:
 
 
 class RateError(ConfigError):
-    """A rate that cannot be read; carries every problem of the text."""
+    """A rate or quota that cannot be read; carries every problem of the text."""
 
-    def __init__(self, text: str, problems: Sequence[RateProblem]) -> None:
+    def __init__(self, text: str, problems: Sequence[RateProblem], noun: str = "rate") -> None:
         first = problems[0]
         super().__init__(
-            f"rate {quoted(text)}: {first.message}", hint=first.hint, position=first.position
+            f"{noun} {quoted(text)}: {first.message}", hint=first.hint, position=first.position
         )
         self.text = text
         self.problems = tuple(problems)
+        self.noun = noun
 
-    def __reduce__(self) -> tuple[type[RateError], tuple[str, tuple[RateProblem, ...]]]:
-        return (RateError, (self.text, self.problems))
+    def __reduce__(self) -> tuple[type[RateError], tuple[str, tuple[RateProblem, ...], str]]:
+        return (RateError, (self.text, self.problems, self.noun))
 
 
 def parse_rates(text: str, *, is_burst_allowed: bool = True) -> Rates:
@@ -115,15 +116,26 @@ def parse_rates(text: str, *, is_burst_allowed: bool = True) -> Rates:
     return parse_joined(text, lambda part, at: _read_one(part, at, is_burst_allowed))
 
 
-def parse_joined(text: str, read_one: Callable[[str, int], Rate | RateProblem]) -> Rates:
+def parse_joined(
+    text: str,
+    read_one: Callable[[str, int], Rate | RateProblem],
+    noun: str = "rate",
+    blocking: str = "0/s",
+) -> Rates:
     """Reads what is joined by `;`, each part by `read_one` with the place where it begins.
+
+    Args:
+        text: What is written.
+        read_one: Reads a part.
+        noun: What a part is, for errors.
+        blocking: One that lets nothing pass, for errors.
 
     Raises:
         RateError: with all problems, each with its position.
     """
     if len(text) > _LONGEST_TEXT:
         problem = RateProblem(_LONGEST_TEXT, f"longer than {_LONGEST_TEXT} characters", "")
-        raise RateError(text, [problem])
+        raise RateError(text, [problem], noun)
     if text.strip() == "unlimited":
         return UNLIMITED
     problems: list[RateProblem] = []
@@ -132,7 +144,7 @@ def parse_joined(text: str, read_one: Callable[[str, int], Rate | RateProblem]) 
     for part in text.split(";"):
         found = read_one(part, at)
         if isinstance(found, Rate):
-            clash = _clash(found, rates, at + len(part) - len(part.lstrip()))
+            clash = _clash(found, rates, at + len(part) - len(part.lstrip()), noun)
             rates.append(found)
         else:
             clash = found
@@ -140,9 +152,10 @@ def parse_joined(text: str, read_one: Callable[[str, int], Rate | RateProblem]) 
             problems.append(clash)
         at += len(part) + 1
     if not problems and len(rates) > 1 and any(rate.n == 0 for rate in rates):
-        problems.append(RateProblem(0, "a rate of 0 blocks, so it stands alone", 'write "0/s"'))
+        message = f"a {noun} of 0 blocks, so it stands alone"
+        problems.append(RateProblem(0, message, f'write "{blocking}"'))
     if problems:
-        raise RateError(text, problems)
+        raise RateError(text, problems, noun)
     return Rates(tuple(rates))
 
 
@@ -204,14 +217,14 @@ def _burst_problem(n: int, burst: int, is_burst_allowed: bool) -> tuple[str, str
     return None
 
 
-def _clash(rate: Rate, earlier: list[Rate], at: int) -> RateProblem | None:
-    """Two rates with one period would be one counter with two limits."""
+def _clash(rate: Rate, earlier: list[Rate], at: int, noun: str) -> RateProblem | None:
+    """Two with one period would be one counter with two limits."""
     for other in earlier:
         if other.period_s == rate.period_s:
             smaller = min(rate.n, other.n)
             return RateProblem(
                 at,
-                "two rates have the same period",
+                f"two {noun}s have the same period",
                 f"keep one of them: {replace(rate, n=smaller, burst=None)} is the stricter",
             )
     return None

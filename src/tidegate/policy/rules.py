@@ -140,12 +140,16 @@ def _check_local(limit: Limit, path: Path) -> Iterator[Finding]:
 def _check_slots(limit: Limit, path: Path) -> Iterator[Finding]:
     """What belongs to a sliding window alone."""
     words = [word for word in ("slots", "conservative") if getattr(limit, word)]
-    for word in words:
-        if limit.algorithm is not Algorithm.SLIDING_WINDOW or limit.quota is not None:
-            message = f"{word} belongs to sliding_window alone"
-            hint = "remove it, or write algorithm: sliding_window"
-            yield Finding((*path, word), message, hint, is_about_key=True)
-            return
+    if limit.quota is not None:
+        for word in words:
+            message = f"{word} has no meaning for a quota, which counts calendar periods"
+            yield Finding((*path, word), message, "remove it", is_about_key=True)
+        return
+    if words and limit.algorithm is not Algorithm.SLIDING_WINDOW:
+        message = f"{words[0]} belongs to sliding_window alone"
+        hint = "remove it, or write algorithm: sliding_window"
+        yield Finding((*path, words[0]), message, hint, is_about_key=True)
+        return
     if words == ["conservative"] and not limit.rates.is_blocked:
         message = "conservative without slots: steady traffic gets about half of the rate"
         hint = "add slots: 60, which leaves it about 59 of 60"

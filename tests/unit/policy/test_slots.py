@@ -26,7 +26,8 @@ def said(*fields: str) -> list[str]:
         (["rate: 5/min", "algorithm: sliding_log", "slots: 4"], "belongs to sliding_window alone"),
         (["rate: 5/min", "conservative: true"], "conservative belongs to sliding_window alone"),
         (["rate: 5/min", "conservative: false"], ""),
-        (["quota: 5/month", "slots: 4"], "slots belongs to sliding_window alone"),
+        (["quota: 5/month", "slots: 4"], "slots has no meaning for a quota, which counts calendar"),
+        (["quota: 5/month", "conservative: true"], "conservative has no meaning for a quota"),
         (["rate: 5/min", SLIDING, "conservative: true"], "warning: conservative without slots"),
     ],
 )
