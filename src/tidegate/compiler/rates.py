@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from tidegate.compiler.snapshot import Json, Snapshot, content, encode, limit_rows
+from tidegate.compiler.snapshot import Json, Snapshot, encode, limit_rows
 from tidegate.errors import ConfigError
 from tidegate.policy.document import Limit
 from tidegate.policy.problems import did_you_mean, quoted
@@ -65,7 +65,7 @@ def compile_rates(
         "plans": [],
         "tenants": {},
     }
-    return encode(content([domain], {}))
+    return encode([domain], {})
 
 
 def _is_unicode(text: str) -> bool:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _REVISION_DIGITS = 12
-_ENDING = b'""}'
 
 Json = None | bool | int | str | Sequence["Json"] | Mapping[str, "Json"]
 
@@ -30,7 +29,8 @@ class Snapshot:
 
     Attributes:
         data: What the native engine loads.
-        revision: The first 12 hex digits of the content's hash.
+        revision: The first 12 hex digits of the hash of all but the calendars. So it names the
+            document, whatever the year in which it is compiled.
         stale_at_s: When that year is over, seconds since 1970; none without quotas.
     """
 
@@ -53,24 +53,22 @@ def compile_document(document: Document, year: int = FIRST_YEAR) -> Snapshot:
         for name, domain in sorted(document.domains.items()):
             domains.append(_domain(name, domain))
             calendars.add(domain)
-        snapshot = encode(content(domains, calendars.json()))
+        snapshot = encode(domains, calendars.json())
         if not calendars.json():
             return snapshot
         return replace(snapshot, stale_at_s=start_of_year(year + 1))
 
 
-def content(domains: list[Json], calendars: Mapping[str, Json]) -> dict[str, Json]:
-    """A snapshot before it has a name."""
-    return {"format": FORMAT, "revision": "", "domains": domains, "calendars": calendars}
+def encode(domains: Sequence[Json], calendars: Mapping[str, Json]) -> Snapshot:
+    """Writes the canonical bytes of a snapshot, keys in order, and names it."""
+    rest = b',"domains":%s,"format":%d,"revision":"' % (_written(domains), FORMAT)
+    revision = hashlib.sha256(b'{"calendars":{}%s"}' % rest).hexdigest()[:_REVISION_DIGITS]
+    data = b'{"calendars":%s%s%s"}' % (_written(calendars), rest, revision.encode())
+    return Snapshot(data, revision)
 
 
-def encode(unnamed: dict[str, Json]) -> Snapshot:
-    """Writes the canonical bytes of a snapshot whose revision is still empty, and names it."""
-    text = json.dumps(unnamed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    blank = text.encode()
-    revision = hashlib.sha256(blank).hexdigest()[:_REVISION_DIGITS]
-    # Sorted keys put the revision last.
-    return Snapshot(b'%s"%s"}' % (blank.removesuffix(_ENDING), revision.encode()), revision)
+def _written(value: Json) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def limit_rows(limit: Limit) -> list[Json]:

@@ -17,6 +17,7 @@ import pytest
 from tests.servers.process import wait_for, without_settings
 from tests.servers.tidegate import Tidegate
 from tests.servers.valkey import StoreServer
+from tidegate.cli.main import main
 
 POLICY = """\
 version: 1
@@ -119,6 +120,18 @@ def test_a_bad_file_changes_nothing_and_is_told_everywhere(node: Tidegate) -> No
     node.write(POLICY.replace("5/h", "7/h"))
     wait_for(lambda: limit_in_force(node) == 7, "the good file")
     assert "policy.yaml:5:" not in get(node, "/readyz")[1]
+
+
+def test_a_node_runs_the_revision_that_validate_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quota = "      - {id: q, per: [user], quota: 5/month, time_zone: Europe/Berlin}\n"
+    with Tidegate(POLICY + quota, tmp_path) as node:
+        assert main(["validate", str(node.file), "--format", "json"]) == 0
+        (file,) = json.loads(capsys.readouterr().out)["files"]
+        assert json.loads(get(node, "/readyz")[1])["revision"] == file["revision"]
+        told = f'tidegate_policy_info{{revision="{file["revision"]}"}} 1'
+        assert told in get(node, "/metrics")[1]
 
 
 def test_a_half_written_file_is_not_taken(node: Tidegate) -> None:

@@ -73,15 +73,31 @@ def test_a_bare_limit_has_every_default_written_out() -> None:
     }
 
 
-def test_the_bytes_are_canonical_and_the_revision_is_their_hash() -> None:
-    snapshot = compiled("version: 1\ndomains: {é: {limits: [{id: ü, rate: 5/min}]}}")
+def canonical(content: dict[str, Any]) -> bytes:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode()
+
+
+@pytest.mark.parametrize("amount", ["rate: 5/min", "quota: 5/month"])
+def test_the_bytes_are_canonical_and_the_revision_is_the_hash_of_all_but_the_calendars(
+    amount: str,
+) -> None:
+    snapshot = compiled(f"version: 1\ndomains: {{é: {{limits: [{{id: ü, {amount}}}]}}}}")
     content = json.loads(snapshot.data)
-    again = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    assert snapshot.data == again.encode()
-    blank = json.dumps(
-        {**content, "revision": ""}, sort_keys=True, separators=(",", ":"), ensure_ascii=False
-    )
-    assert snapshot.revision == hashlib.sha256(blank.encode()).hexdigest()[:12]
+    assert snapshot.data == canonical(content)
+    blank = canonical({**content, "calendars": {}, "revision": ""})
+    assert snapshot.revision == hashlib.sha256(blank).hexdigest()[:12]
+
+
+def test_the_revision_of_a_quota_stays_while_each_year_brings_new_tables() -> None:
+    text = "version: 1\ndomains: {shop: {limits: [{id: a, quota: 5/month, time_zone: ZONE}]}}"
+    found = [
+        compile_policy(text.replace("ZONE", zone), year=year).snapshot
+        for zone, year in (("Europe/Berlin", 2025), ("Europe/Berlin", 2031), ("UTC", 2031))
+    ]
+    first, later, other = [one for one in found if one is not None]
+    assert first.data != later.data
+    assert first.revision == later.revision != other.revision
 
 
 def test_what_is_written_otherwise_but_means_the_same_has_the_same_bytes() -> None:
