@@ -207,7 +207,7 @@ def http_headers() -> Kind:
 
 
 def _read_headers(text: str) -> tuple[tuple[str, str], ...] | None:
-    found = []
+    found: list[tuple[str, str]] = []
     for pair in filter(None, map(str.strip, text.split(","))):
         name, is_pair, value = (part.strip() for part in pair.partition("="))
         value = unquote(value, errors="surrogateescape")
@@ -215,6 +215,8 @@ def _read_headers(text: str) -> tuple[tuple[str, str], ...] | None:
             raise ValueError("must be pairs of header and value, such as x-team=limits,x-key=abc")
         if name.lower() in _OWN_HEADERS:
             raise ValueError(f"names the header {name.lower()}, which is not to be chosen")
+        if any(name.lower() == other for other, _ in found):
+            raise ValueError(f"names the header {name.lower()} twice")
         found.append((name.lower(), value))
     return tuple(found) or None
 

@@ -72,6 +72,7 @@ def test_a_value_is_read(name: str, text: str, value: object) -> None:
         ("otlp-headers", "x-key=", "must be pairs"),
         ("otlp-headers", "x-key=a%0d%0ab", "must be pairs"),
         ("otlp-headers", "Content-Type=text/plain", "not to be chosen"),
+        ("otlp-headers", "X-Key=1,x-t=1,x-key=2", "names the header x-key twice"),
         ("otlp-endpoint", "grpc://collector:4317", "write its base"),
         ("otlp-endpoint", "http://collector:65536", "write its base"),
         ("otlp-endpoint", "http://user:word@collector", "write its base"),
