@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import ModuleType
 
@@ -221,22 +220,16 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     process.stderr.close()
 
 
-def test_help_is_quick_and_loads_no_command() -> None:
+def test_help_loads_no_command() -> None:
     script = (
-        "import sys, time; from tidegate.cli import main as cli; cli.main(['--help']);"
+        "import sys; from tidegate.cli import main as cli; cli.main(['--help']);"
         "print(*sys.modules, file=sys.stderr)"
     )
-    best = 9.0
-    for _ in range(5):
-        begin = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True
-        )
-        best = min(best, time.perf_counter() - begin)
-    assert not {"pydantic", "yaml", "tidegate.policy", "tidegate._native"} & set(
-        done.stderr.split()
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert best < 0.15
+    loaded = set(done.stderr.split())
+    assert not {"pydantic", "yaml", "tidegate.policy", "tidegate._native"} & loaded
 
 
 def test_schema_prints_a_json_schema(capsys: Output) -> None:
