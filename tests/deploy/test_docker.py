@@ -5,7 +5,7 @@ import re
 import shlex
 
 from tests.deploy.files import DEPLOY, settings_of
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, page
 
 FILE = DEPLOY / "Dockerfile"
 LINES = [
@@ -28,6 +28,14 @@ def test_it_builds_in_one_stage_and_runs_in_another_without_root() -> None:
     assert not any(first == "COPY" for first, _ in LINES[last:])  # no source in the image
     (user,) = (rest for first, rest in LINES[last:] if first == "USER")
     assert re.fullmatch(r"[1-9]\d+:[1-9]\d+", user)
+
+
+def test_its_user_owns_the_folder_in_which_counters_may_be_kept() -> None:
+    (user,) = said("USER")
+    owner, group = user.split(":")
+    assert f"install -d -m 700 -o {owner} -g {group} /var/lib/tidegate" in said("RUN")
+    text = page("docs/deploy.md").text
+    assert "-v tidegate:/var/lib/tidegate -e TIDEGATE_STATE_FILE=/var/lib/tidegate/" in text
 
 
 def test_what_it_copies_is_there_and_not_ignored() -> None:

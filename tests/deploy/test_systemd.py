@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.files import DEPLOY, DRAIN_LIMIT_S, settings_of
+from tests.docs.pages import page
 
 UNIT = DEPLOY / "systemd" / "tidegate.service"
 SETTINGS = DEPLOY / "systemd" / "tidegate.toml"
@@ -32,6 +33,17 @@ def test_its_command_and_settings_can_be_used() -> None:
     assert (settings.store, settings.admin_token) == (None, None)  # no secret in a file for all
     (check,) = values("ExecStartPre")
     assert check == f"{PROGRAM} validate /etc/tidegate/policy.yaml"
+
+
+def test_counters_may_be_kept_where_the_unit_lets_a_node_write(tmp_path: Path) -> None:
+    without = SETTINGS.read_text()
+    kept = tmp_path / SETTINGS.name
+    kept.write_text(without.replace("# state-file", "state-file"))
+    named = [settings_of(["serve", "--config", str(file)], {}) for file in (SETTINGS, kept)]
+    assert [one.state_file for one in named] == [None, "/var/lib/tidegate/state"]
+    assert values("StateDirectory") == ["tidegate"]  # in /var/lib
+    assert values("StateDirectoryMode") == ["0700"]
+    assert "`state-file`" in page("docs/deploy.md").text
 
 
 def test_a_node_has_the_time_to_drain() -> None:

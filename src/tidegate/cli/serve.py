@@ -18,7 +18,7 @@ The file is followed: a change holds within a second, and keeps what was counted
 be used changes nothing; the log, a metric and /readyz say why.
 
 SIGTERM and Ctrl-C drain: for --drain-notice the node serves on and says that it is not ready, then
-requests in flight are answered, at most 10 s. A second signal ends it at once.
+requests in flight are answered, at most 10 s. A second signal ends it at once, and saves no state.
 
 exit codes: 0 stopped as told, 2 cannot run
 """

@@ -85,9 +85,9 @@ class Service:
             signal.signal(number, self._stop)
         server = self._start(first)
         addresses = (server.http_address, server.grpc_address)
-        announce(Started(*addresses, first.snapshot.revision, first.document))
         if self._settings.state_file is not None:
             tell_taken(self._settings.state_file, server, self._log)
+        announce(Started(*addresses, first.snapshot.revision, first.document))
         with journal_in(self._log), traces_to(self._settings, server, self._log):
             self._serve(server)
         if self._settings.state_file is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tidegate.settings import InForce
+
+
+_STATE = b"tgstate\n"
+"""What each file of counters begins with."""
 
 
 def check(in_force: InForce) -> None:
@@ -92,3 +97,22 @@ def _state(in_force: InForce) -> Iterator[ConfigError]:
     elif file.is_dir() or not os.access(file.parent, os.W_OK | os.X_OK):
         hint = "name a file in a folder that this user may write"
         yield ConfigError(f"cannot be written: {file}", path=where, hint=hint)
+    else:
+        # At the stop, when counters go there, it would be too late.
+        wrong = _is_other(file)
+        if wrong:
+            yield ConfigError(f"{wrong}: {file}", path=where, hint="choose another path")
+
+
+def _is_other(file: Path) -> str:
+    """Why a node would not write its counters over a file; empty if it would."""
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            return "is no file"
+        with file.open("rb") as opened:
+            first = opened.read(len(_STATE))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"cannot be read: {(error.strerror or str(error)).lower()}"
+    return "" if first in {b"", _STATE} else "holds no counters, and stays"

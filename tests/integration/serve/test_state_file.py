@@ -1,5 +1,6 @@
 """Counters in memory through a stop and the next start."""
 
+import os
 import signal
 import stat
 from pathlib import Path
@@ -111,11 +112,19 @@ def test_a_file_that_cannot_be_used_is_told_and_replaced_at_the_stop(
         assert not ask(node, "ada")["allowed"]
 
 
-def test_a_file_of_another_kind_stays(node: Tidegate, file: Path) -> None:
-    file.write_text("my notes\n")
+def test_what_a_node_takes_up_is_told_before_it_serves(node: Tidegate) -> None:
     with node:
-        assert "it holds no counters" in node.log()
         use_up(node, "ada")
+        assert node.stop() == 0
+        node.start()
+        said = node.log()
+        assert said.index("state saved") < said.index("state taken up") < said.rindex(" serving ")
+
+
+def test_a_file_of_another_kind_stays(node: Tidegate, file: Path) -> None:
+    with node:
+        use_up(node, "ada")
+        file.write_text("my notes\n")
         assert node.stop() == 0
         assert "state not saved" in node.log()
     assert file.read_text() == "my notes\n"
@@ -133,3 +142,28 @@ def test_what_cannot_be_is_named_before_anything_starts(
     assert f"--state-file: there is no folder {tmp_path / 'none'}" in capsys.readouterr().err
     assert main([*serve, str(tmp_path)]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("notes", "holds no counters, and stays"),
+        ("a word", "holds no counters, and stays"),
+        ("a pipe", "is no file"),
+        ("a link to itself", "cannot be read: too many levels of symbolic links"),
+    ],
+)
+def test_what_counters_would_not_be_saved_over_is_refused_at_the_start(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str], kind: str, why: str
+) -> None:
+    if kind == "a pipe":
+        os.mkfifo(file)
+    elif kind == "a link to itself":
+        file.symlink_to(file)
+    else:
+        file.write_text({"notes": "my notes of the last week\n", "a word": "tg"}[kind])
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    for command in (["config"], ["serve", "--policy", str(policy)]):
+        assert main([*command, "--state-file", str(file)]) == 2
+        assert f"--state-file: {why}: {file}; choose another path" in capsys.readouterr().err
