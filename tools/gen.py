@@ -36,13 +36,25 @@ SCENARIOS = {
     "http-check": "`/v1/check` over HTTP, keep-alive, one core",
     "observability": "all metrics and the kept denials on, against all off",
     "idle-connections": "10,000 silent connections beside 100 busy ones",
-    "latency": "open loop at 60 % of the peak, 60 s; the cores were taken away meanwhile",
+    "latency": "open loop at 60 % of the peak, 60 s",
     "soak": "10 minutes at 60 %, the policy edited every 5 s",
     "script": "the script in a store, 16 decisions a call",
     "inproc-memory": "`hit(key)` in a Python process",
     "memory-per-counter": "1 million counters in memory, keys of 20 bytes",
 }
 """The scenarios that have a bar, and what each measures."""
+
+BESIDE = {
+    "latency": {
+        "undisturbed_s": "seconds that count",
+        "whole_p99_us": "microseconds at p99 in all",
+    },
+    "soak": {"p99_us": "microseconds at p99"},
+}
+"""Figures without a bar that are shown beside those with one, where a result has them."""
+
+_DISTURBED = ("generator was late", "cores were away", "were undisturbed")
+_UNMEASURED = " is not measured: "
 
 _INTRODUCTION = """\
 # Commands
@@ -228,9 +240,11 @@ def _cell(text: str) -> str:
 
 
 def _figures() -> Iterator[str]:
+    """A line for each bar, then what disturbed the runs."""
     yield "| `ONLY=` | measures | bar | found |"
     yield "|---|---|---|---|"
     machines: set[str] = set()
+    disturbed: list[str] = []
     for name, what in SCENARIOS.items():
         path = RESULTS / f"{name}.json"
         result = json.loads(path.read_text()) if path.exists() else {}
@@ -242,8 +256,23 @@ def _figures() -> Iterator[str]:
             first = f"| `{name}` | {what}: " if at == 0 else "| | "
             found = _found(bar["value"], bar["op"], bar["bar"])
             yield f"{first}{_cell(bar['what'])} | {bar['op']} {bar['bar']:g} | {found} |"
+        for system, figures in result.get("systems", {}).items() if bars else ():
+            for figure, of in BESIDE.get(name, {}).items():
+                if figure in figures:
+                    yield f"| | {_cell(system)}: {of} | | {_shown(figures[figure])} |"
+        disturbed += [
+            f"- `{name}`: {_cell(note)}" for note in result.get("notes", ()) if _is_telling(note)
+        ]
     if machines:
         yield f"\nMachine: {'; '.join(sorted(machines))}."
+    if disturbed:
+        yield "\nWhat disturbed the runs; a void turn is made again, and does not count:\n"
+        yield from disturbed
+
+
+def _is_telling(note: str) -> bool:
+    """Whether a note says that machine or generator, and not the server, may have set a figure."""
+    return any(words in note for words in _DISTURBED)
 
 
 def _faults() -> Iterator[str]:
@@ -287,7 +316,9 @@ def _accuracy() -> Iterator[str]:
         held = "yes" if is_held else "no"
         yield f"| {' | '.join([*about, *cells, bounds[0], held])} |"
     if rows:
-        yield f"\n{'; '.join(result['notes'][:2])}."
+        notes = [note for note in result["notes"] if _UNMEASURED not in note]
+        names = [note.partition(_UNMEASURED)[0] for note in result["notes"] if note not in notes]
+        yield f"\n{'; '.join([*notes, *(f'{name} is not measured' for name in names)])}."
 
 
 def _pair(figures: dict[str, float], ending: str) -> str:
@@ -298,8 +329,12 @@ def _found(value: float | None, op: str, bar: float) -> str:
     if value is None:
         return "not measured here"
     is_held = value <= bar if op == "<=" else value >= bar
-    found = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    found = _shown(value)
     return found if is_held else f"{found}, missed"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 if __name__ == "__main__":
