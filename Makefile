@@ -15,7 +15,8 @@ VALKEY := $(BIN)/python -c 'from tests.servers.valkey import valkey_binary; prin
 
 # Random histories on which memory, script and oracle must agree, and the oracle with the contract.
 AGREEMENT := tests/contract/script/test_same_as_oracle.py tests/contract/script/test_numbers.py \
-	tests/contract/memory/test_agrees.py tests/oracle/test_properties.py
+	tests/contract/memory/test_agrees.py tests/contract/memory/test_quotas.py \
+	tests/contract/memory/test_slots.py tests/oracle/test_properties.py
 
 RUST_SOURCES := $(shell find crates benchmarks/load -name '*.rs' -o -name '*.lua' -o -name Cargo.toml) \
 	Cargo.toml Cargo.lock
