@@ -36,10 +36,12 @@ class Session:
     Args:
         folder: Where commands run; it gets the examples.
         store: What stands at port 6379.
+        deadline_s: How long a command may take.
     """
 
     folder: Path
     store: StoreServer
+    deadline_s: float = _COMMAND_DEADLINE_S
     _ports: dict[str, int] = field(default_factory=dict)
     _servers: dict[int, Process] = field(default_factory=dict)
 
@@ -123,7 +125,7 @@ class Session:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=_COMMAND_DEADLINE_S,
+            timeout=self.deadline_s,
             check=False,
         )
 

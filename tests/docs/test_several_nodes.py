@@ -22,6 +22,9 @@ PAGE = page("docs/several-nodes.md")
 EXAMPLE = "examples/envoy-nodes.yaml"
 BUS = 10_000
 """The port of a Cluster's bus above that of its node, as servers choose it."""
+_PATIENT_S = 120.0
+"""A program is started for each of many requests by one command."""
+
 _BARE_PORT = re.compile(r"(?<![\d.:])(?:700[123]|8000)(?!\d)")
 _SERVER = re.compile(r"^(?:envoy|python3 -m http\.server)\b")
 
@@ -30,6 +33,7 @@ _SERVER = re.compile(r"^(?:envoy|python3 -m http\.server)\b")
 class ClusterSession(Session):
     """A reader who has a Cluster, an application and an Envoy as well."""
 
+    deadline_s: float = _PATIENT_S
     others: list[Process] = field(default_factory=list)
 
     def prepare(self) -> None:
