@@ -285,11 +285,20 @@ def _faults() -> Iterator[str]:
  free | normal | promised besides | held |"
     yield f"|---|{'---|' * (len(counts) + 5)}"
     for row in found["rows"]:
-        cells = [f"`{row['scenario']}`: {_cell(row['what'])}", *(f"{row[it]:,}" for it in counts)]
+        fault = f"`{row['scenario']}`: {_cell(row['what'])}"
+        if row.get("outcome", "run") != "run":
+            empty = [""] * (len(counts) + 3)
+            told = f"{row['outcome']}: {_cell(row['why'])}"
+            yield f"| {' | '.join([fault, *empty, row['promise'], told])} |"
+            continue
+        cells = [fault, *(f"{row[it]:,}" for it in counts)]
         normal = "never" if row["normal_s"] is None else f"{row['normal_s']:.2f}"
         times = (f"{row[it]:.0f}" for it in ("slowest_ms", "slowest_free_ms"))
         cells += [*times, normal, row["promise"]]
         yield f"| {' | '.join(cells)} | {'yes' if row['held'] else '**no**'} |"
+    missing = found.get("scenarios", len(found["rows"])) - len(found["rows"])
+    if missing:
+        yield f"\nThe run broke off: {missing} scenarios are missing."
     yield f"\nOn {found['date']}. Machine: {found['machine']}."
 
 

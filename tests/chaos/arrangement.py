@@ -40,6 +40,8 @@ _IN_MEMORY = Path("/dev/shm")
 """A Cluster stands still until its file is on the disk, at each move of a slot or change of master:
 on a disk that others use as well, that is most of what would be seen."""
 _HEAL_DEADLINE_S = 40.0
+_NODE_TIMEOUT_MS = 2500
+"""Six servers, two nodes and a load share the processor: a master that waits for it is not dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ class Arrangement:
                 self.cluster = ClusterServers(
                     self.binary,
                     replicas=3,
+                    options={"cluster-node-timeout": str(_NODE_TIMEOUT_MS)},
                     network=self.network,
                     prefixes=self.prefixes,
                     place=_IN_MEMORY if _IN_MEMORY.is_dir() else None,

@@ -56,6 +56,12 @@ def is_silent(client: socket.socket) -> bool:
     return False
 
 
+def answers(client: socket.socket) -> bool:
+    """Whether what is said now has an answer, which a busy machine may take seconds to give."""
+    client.sendall(b"again")
+    return client.recv(100) == b"again"
+
+
 def test_what_is_slow_arrives_whole_and_in_order(link: Link) -> None:
     with to(link) as client:
         link.set(Weather(delay_s=0.05))
@@ -87,7 +93,7 @@ def test_only_those_are_met_who_say_so_first(link: Link) -> None:
     with to(link, b"i am north") as north, to(link, b"i am south") as south:
         link.set(LOST, only="north")
         assert is_silent(north)
-        assert not is_silent(south)
+        assert answers(south)
 
 
 def test_what_hangs_stays_silent_and_a_new_connection_passes(link: Link) -> None:

@@ -55,3 +55,26 @@ def test_how_exactness_was_counted_stands_below_it_and_what_was_not_measured(
     write(tmp_path, "accuracy", [*notes, "sampled is not measured: policy:11:22: error"], **named)
     last = list(gen._accuracy())[-1]
     assert last == f"\n{'; '.join(notes)}; sampled is not measured."
+
+
+def test_a_fault_without_a_result_is_a_row_that_says_why(
+    gen: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = {"scenario": "clock-back", "what": "w", "promise": "p"}
+    faults = tmp_path / "faults.json"
+    faults.write_text(
+        json.dumps(
+            {
+                "date": "d",
+                "machine": "M",
+                "scenarios": 2,
+                "rows": [{**about, "outcome": "skipped", "why": "no libfaketime"}],
+            }
+        )
+    )
+    monkeypatch.setattr(gen, "FAULTS", faults)
+    head, _, row, *rest = gen._faults()
+    assert row.count("|") == head.count("|")
+    assert row.startswith("| `clock-back`: w |")
+    assert row.endswith("| p | skipped: no libfaketime |")
+    assert rest[0] == "\nThe run broke off: 1 scenarios are missing."

@@ -109,6 +109,7 @@ SCENARIOS = [
         sentinels_fail_over,
         on="sentinels",
         may_lose=unreplicated,
+        spends=True,
         is_brief=False,
     ),
 ]
