@@ -1,8 +1,12 @@
 """The tables of calendars: against a plain model, and the days on which others went wrong."""
 
+import zoneinfo
 from bisect import bisect_right
-from datetime import UTC, date, datetime
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -124,9 +128,25 @@ def test_b105_a_day_in_shanghai_begins_at_16_hours_utc(monkeypatch: pytest.Monke
     assert runs == ((at("2023-12-31T16:00"), 86_400),)
 
 
-def test_the_zones_of_the_operating_system_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoneinfo.TZPATH", ())
-    assert load_zone.__wrapped__("Europe/Berlin").key == "Europe/Berlin"
+@pytest.fixture
+def wrong_berlin(tmp_path: Path) -> Iterator[None]:
+    """An operating system for which Berlin lies in Japan."""
+    (tmp_path / "Europe").mkdir()
+    tokyo = files("tzdata").joinpath("zoneinfo", "Asia", "Tokyo").read_bytes()
+    (tmp_path / "Europe" / "Berlin").write_bytes(tokyo)
+    zoneinfo.reset_tzpath(to=[str(tmp_path)])
+    try:
+        yield
+    finally:
+        zoneinfo.reset_tzpath()
+
+
+@pytest.mark.usefixtures("wrong_berlin")
+def test_the_zones_of_the_operating_system_are_not_asked() -> None:
+    winter = datetime(2026, 1, 1, 12)  # noqa: DTZ001  the zone is what is asked for
+    theirs = zoneinfo.ZoneInfo.no_cache("Europe/Berlin")
+    assert theirs.utcoffset(winter) == timedelta(hours=9)
+    assert load_zone.__wrapped__("Europe/Berlin").utcoffset(winter) == timedelta(hours=1)
 
 
 def test_a_table_reaches_ten_years_past_the_year_in_which_it_was_made() -> None:
