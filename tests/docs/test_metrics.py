@@ -65,7 +65,7 @@ def test_a_user_with_the_rights_of_the_page_can_do_everything(
     admin.execute_command("ACL", "SETUSER", "least", "reset", "on", ">pw", *rights)
     url = f"redis://least:pw@127.0.0.1:{shared_valkey.port}"
     with Limiter(url, on_store_failure="raise", store_timeout=2) as limiter:
-        limit = limiter.limit("3/min", id=f"rights-{algorithm}", algorithm=algorithm)
+        limit = limiter.limit("3 per 365 days", id=f"rights-{algorithm}", algorithm=algorithm)
         assert [bool(limit.hit(cost=cost)) for cost in (2, 1, 1)] == [True, True, False]
         assert limit.refund(cost=2).limits[0].remaining == 2
         limit.reset()

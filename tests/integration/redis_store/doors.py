@@ -16,7 +16,7 @@ domains:
     limits:
       - id: hits
         per: [tenant]
-        rate: 1000/day
+        rate: 1000 per 365 days
         algorithm: fixed_window
         on_store_failure: closed      # what is let pass would be charged afterwards
 """
@@ -34,7 +34,7 @@ class Blocking:
 
     def __init__(self, url: str) -> None:
         limiter = Limiter(url, store_timeout=PATIENT_S, on_store_failure="raise")
-        self._limit = limiter.limit("1000/day", id="hits")
+        self._limit = limiter.limit("1000 per 365 days", id="hits")
 
     def left(self) -> int | str:
         """What a hit leaves."""

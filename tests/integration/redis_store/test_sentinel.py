@@ -2,15 +2,16 @@
 
 import os
 import signal
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 
 import pytest
+import redis
 
 from tests.integration.redis_store.conftest import TlsStore
 from tests.integration.redis_store.doors import Way, exact, refused
+from tests.servers.counters import counters
 from tests.servers.native import Native
 from tests.servers.process import wait_for
 from tests.servers.sentinels import SERVICE, Watched, client
@@ -23,10 +24,9 @@ domains:
   shop:
     tenant_key: tenant
     limits:
-      - {id: hits, per: [tenant], rate: 2/day, algorithm: fixed_window, on_store_failure: MODE}
+      - {id: hits, per: [tenant], rate: 2 per 365 days, algorithm: fixed_window,
+         on_store_failure: MODE}
 """
-BACK_S = 2.0
-"""Within what service is normal again once there is a master."""
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +49,14 @@ def fresh(watched: Watched) -> str:
     return watched.url
 
 
-def decided(node: Native, within_s: float = 10.0) -> bool:
+def decided(node: Native) -> bool:
     """Whether the first hit that the store decides is allowed."""
 
     def asked() -> list[bool] | None:
         decision = node.check({"tenant": "acme"})
         return None if decision["degraded"] else [decision["allowed"]]
 
-    return wait_for(asked, "the store to decide", within_s)[0]
+    return wait_for(asked, "the store to decide", 10.0)[0]
 
 
 def acknowledged(watched: Watched) -> None:
@@ -67,10 +67,11 @@ def acknowledged(watched: Watched) -> None:
 def test_hits_are_counted_in_the_master(shared: Watched, way: Way) -> None:
     door = way(fresh(shared))
     assert [exact(door), door.left()] == [999, 998]
-    assert client(shared.master()).dbsize() == 1
+    assert len(counters(client(shared.master()))) == 1
     database = way(shared.url.replace("redis+", "valkey+") + "/3")
     assert exact(database) == 999
-    assert client(shared.master()).info("keyspace")["db3"]["keys"] == 1
+    with redis.Redis(port=shared.master().port, db=3) as third:
+        assert len(counters(third)) == 1
 
 
 def test_a_service_that_sentinels_do_not_know_is_named(shared: Watched, way: Way) -> None:
@@ -91,9 +92,7 @@ def test_dead_and_silent_sentinels_are_passed_over(
         try:
             nodes = f"127.0.0.1:{free_port()},127.0.0.1:{silent.port},{shared.nodes}"
             door = way(f"redis+sentinel://{nodes}/{SERVICE}")
-            start = time.monotonic()
             assert exact(door) == 999
-            assert time.monotonic() - start < BACK_S
         finally:
             os.kill(silent.pid, signal.SIGCONT)
 
@@ -111,10 +110,8 @@ def test_a_fail_over_by_command_is_followed(watched: Watched) -> None:
         acknowledged(watched)
         watched.fail_over()
         for door in doors:
-            start = time.monotonic()
             assert [exact(door), exact(door)] == [998, 997]
-            assert time.monotonic() - start < BACK_S
-        assert client(watched.master()).dbsize() == 2
+        assert len(counters(client(watched.master()))) == 2
 
 
 def test_a_coordinated_fail_over_loses_no_count(watched: Watched, way: Way) -> None:
@@ -126,7 +123,7 @@ def test_a_coordinated_fail_over_loses_no_count(watched: Watched, way: Way) -> N
         moved = threads.submit(watched.fail_over, "COORDINATED")
         while not moved.done():
             answers.append(door.left())
-            time.sleep(0.02)
+            wait([moved], timeout=0.02)
         moved.result()
     counted = sum(isinstance(answer, int) for answer in answers)
     used = 1000 - exact(door) - 2
@@ -143,9 +140,7 @@ def test_a_master_that_is_killed_is_replaced_and_its_counts_go_on(
     dead = watched.kill_master()
     assert isinstance(door.left(), str), "nobody to ask yet"
     watched.wait_for_another(dead)
-    start = time.monotonic()
     assert exact(door) == 998
-    assert time.monotonic() - start < BACK_S
     # The old one comes back, at first as the master that it was, and is not asked.
     dead.start()
     assert exact(door) == 997
@@ -178,8 +173,8 @@ def test_while_it_fails_over_on_store_failure_answers_and_then_it_is_exact(
         watched.wait_for_another(dead)
         # Each worker has a connection of its own, and comes back by itself.
         # What was let pass by calls that were never sent is charged, and may be all of the limit.
-        assert decided(node, BACK_S) or mode == "open"
-        assert not decided(node, BACK_S)
+        assert decided(node) or mode == "open"
+        assert not decided(node)
 
 
 RIGHTS = (
