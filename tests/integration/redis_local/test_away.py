@@ -15,9 +15,18 @@ domains:
   shop:
     limits:
       - id: all
-        rate: 40/day
+        rate: 40 per 365 days
         algorithm: {algorithm}
         on_store_failure: {mode}
+"""
+BESIDE = """\
+version: 1
+domains:
+  shop:
+    limits:
+      - {id: all, when: {kind: both}, rate: 40 per 365 days, algorithm: fixed_window}
+      - {id: shut, when: {kind: both}, rate: 40 per 365 days, on_store_failure: closed}
+      - {id: other, when: {kind: other}, rate: 40 per 365 days, algorithm: fixed_window}
 """
 ALGORITHMS = ("token_bucket", "fixed_window", "sliding_window")
 
@@ -74,13 +83,14 @@ def test_no_more_than_the_limit_is_charged_afterwards(stack: ExitStack, tmp_path
 def test_a_closed_limit_denies_and_an_open_one_beside_it_owes_nothing(
     stack: ExitStack, tmp_path: Path
 ) -> None:
-    closed = POLICY.format(algorithm="fixed_window", mode="open")
-    closed += "      - {id: shut, rate: 40/day, on_store_failure: closed}\n"
-    fleet = Fleet(stack, tmp_path, closed, nodes=1)
+    fleet = Fleet(stack, tmp_path, BESIDE, nodes=1)
     (asker,) = fleet.askers
     fleet.store.stop(signal.SIGKILL)
-    until(lambda: asker.peek()["reason"] == "store_failure")
-    assert not any(_hits(asker, 5))
+    until(lambda: asker.peek(kind="both")["reason"] == "store_failure")
+    assert not any(asker.check(kind="both")["allowed"] for _ in range(5))
+    assert all(asker.check(kind="other")["allowed"] for _ in range(7))
     fleet.store.start()
-    until(lambda: not asker.peek()["degraded"])
-    assert remaining(asker.check(), "all") == 39
+    until(lambda: not asker.peek(kind="both")["degraded"])
+    # What is owed is charged together: once that of another limit is there, this one would be.
+    until(lambda: remaining(asker.peek(kind="other"), "other") == 33)
+    assert remaining(asker.peek(kind="both"), "all") == 40

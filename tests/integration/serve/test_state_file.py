@@ -16,10 +16,10 @@ version: 1
 domains:
   shop:
     limits:
-      - {id: bucket, per: [user], rate: 5/day}
-      - {id: window, per: [user], rate: 6/day, algorithm: fixed_window}
-      - {id: sliding, per: [user], rate: 7/day, algorithm: sliding_window}
-      - {id: log, per: [user], rate: 8/day, algorithm: sliding_log}
+      - {id: bucket, per: [user], rate: 5 per 365 days}
+      - {id: window, per: [user], rate: 6 per 365 days, algorithm: fixed_window}
+      - {id: sliding, per: [user], rate: 7 per 365 days, algorithm: sliding_window}
+      - {id: log, per: [user], rate: 8 per 365 days, algorithm: sliding_log}
 """
 
 
@@ -86,7 +86,7 @@ def test_limits_keep_what_they_counted_though_the_policy_changed_meanwhile(node:
         node.start()
         assert remaining(node, "ada") == [2, 3]
         assert node.stop() == 0
-        node.write(POLICY.replace("6/day", "20/day"))
+        node.write(POLICY.replace("6 per", "20 per"))
         node.start()
         assert remaining(node, "ada") == [0, 15, 2, 3]
 
