@@ -12,6 +12,9 @@ from typing import Any, Self
 
 from tests.servers.tidegate import Tidegate
 
+CLIENTS = 4
+"""Those of a load, unless it says otherwise."""
+
 
 @dataclass
 class Asker:
@@ -83,7 +86,7 @@ class Tally:
 
 
 @contextmanager
-def load(node: Tidegate, tenants: Sequence[str], clients: int = 4) -> Iterator[Tally]:
+def load(node: Tidegate, tenants: Sequence[str], clients: int = CLIENTS) -> Iterator[Tally]:
     """Clients that ask for these tenants, over and over, until the block ends."""
     tally, guard, is_over = Tally(), threading.Lock(), threading.Event()
     failures: list[BaseException] = []

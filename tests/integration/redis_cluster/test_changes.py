@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.redis_cluster.asking import Asker, load, more, remaining, until
+from tests.integration.redis_cluster.asking import CLIENTS, Asker, load, more, remaining, until
 from tests.servers.cluster import ClusterServers, info, slot_of, told
 from tests.servers.tidegate import Tidegate
 
@@ -15,7 +15,7 @@ version: 1
 domains:
   shop:
     limits:
-      - {id: each, per: [tenant], rate: 1000000/day, algorithm: fixed_window}
+      - {id: each, per: [tenant], rate: 1000000 per 365 days, algorithm: fixed_window}
       - {id: second, per: [tenant], rate: 1000000/day}
 """
 LIMIT = 1_000_000
@@ -67,14 +67,15 @@ def test_a_master_is_added_and_takes_slots(
 
 def test_failover_by_command_goes_unnoticed(replicated: ClusterServers, tmp_path: Path) -> None:
     master, replica = replicated.servers[0], replicated.servers[3]
-    with Tidegate(POLICY, tmp_path, replicated.url) as node:
+    # While roles change the old master holds writers back for as long as it takes.
+    options = ("--store-timeout", "10s")
+    with Tidegate(POLICY, tmp_path, replicated.url, options) as node:
         with load(node, TENANTS) as tally:
             until(lambda: tally.asked > 200, "the load")
             told(replica, "CLUSTER", "FAILOVER")
             until(lambda: info(replica, "replication")["role"] == "master", "the failover")
             more(tally, 400, "requests to the new master")
-        # While roles change the old master holds writers back for as long as it takes.
-        assert tally.degraded <= 8
+        assert tally.degraded <= 2 * CLIENTS, "one request a client, or two"
         for tenant in TENANTS:
             assert 0 <= counted(node, tenant) - tally.allowed[tenant] <= tally.degraded
     assert info(master, "replication")["role"] == "slave"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.contract.tls.certificates import Authority
-from tests.integration.redis_cluster.asking import Asker, load, remaining, until
+from tests.integration.redis_cluster.asking import CLIENTS, Asker, load, remaining, until
 from tests.integration.redis_cluster.conftest import TlsCluster
 from tests.integration.redis_store.doors import Way, exact, refused
 from tests.servers.cluster import info, slot_of, told
@@ -17,7 +17,7 @@ version: 1
 domains:
   shop:
     limits:
-      - {id: each, per: [tenant], rate: 1000000/day, algorithm: fixed_window}
+      - {id: each, per: [tenant], rate: 1000000 per 365 days, algorithm: fixed_window}
 """
 TENANTS = [f"tenant-{at}" for at in range(24)]
 
@@ -50,7 +50,9 @@ def test_nodes_are_met_by_the_host_names_that_they_announce(
     tls_cluster.start(named, replicas=3, cluster_announce_hostname="localhost")
     servers = tls_cluster.servers
     replica = servers.servers[3]
-    with Tidegate(POLICY, tmp_path, tls_cluster.url("localhost")) as node:
+    # While roles change the old master holds writers back for as long as it takes.
+    options = ("--store-timeout", "10s")
+    with Tidegate(POLICY, tmp_path, tls_cluster.url("localhost"), options) as node:
         with load(node, TENANTS) as tally:
             until(lambda: tally.asked > 200, "the load")
             for tenant in TENANTS[:4]:
@@ -63,7 +65,7 @@ def test_nodes_are_met_by_the_host_names_that_they_announce(
             until(lambda: info(replica, "replication")["role"] == "master", "the fail-over")
             wanted = tally.asked + 400
             until(lambda: tally.asked > wanted, "requests to the new master")
-        assert tally.degraded <= 8
+        assert tally.degraded <= 2 * CLIENTS, "one request a client, or two"
         with Asker(node) as asker:
             for tenant in TENANTS:
                 counted = LIMIT - remaining(asker.peek(tenant=tenant), "each")
