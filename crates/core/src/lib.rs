@@ -11,5 +11,7 @@ pub mod units;
 pub use algorithms::{Algorithm, Numbers};
 pub use decision::{Decision, LimitReport, Outcome, Reason, conclude};
 pub use error::{RequestError, SnapshotError};
-pub use matching::{Action, Descriptor, Plan, PlannedOp, RequestRate, Verb, Verdict, key_alone};
+pub use matching::{
+    Action, Descriptor, Part, Plan, PlannedOp, RequestRate, Verb, Verdict, key_alone, share,
+};
 pub use snapshot::{Consistency, Domain, Identities, LimitUid, OnStoreFailure, Rule, RuleSet};

@@ -4,11 +4,13 @@
 
 mod support;
 
+use std::collections::HashSet;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::{limit, rules, snapshot};
 use tidegate_core::matching::Verb;
-use tidegate_core::{Action, Descriptor, Plan, RequestError, RuleSet, Verdict};
+use tidegate_core::{Action, Descriptor, Part, Plan, RequestError, RuleSet, Verdict, share};
 
 type Entries<'a> = &'a [(&'a [u8], &'a [u8])];
 
@@ -190,5 +192,42 @@ proptest! {
             keys(&rules, &entries)
         };
         prop_assert_eq!(key(&a) == key(&b), a == b);
+    }
+}
+
+#[test]
+fn parts_of_a_counter_have_keys_and_anchors_of_their_own_and_add_up() {
+    let rules = rules(&snapshot(&[limit(
+        "l",
+        json!({"per": ["a"], "algorithm": "fixed_window", "keyed_by_period": true,
+               "consistency": {"sharded": 7}}),
+    )]));
+    let plan = Plan::new(rules.domain(b"d").unwrap(), &[descriptor(&[(b"a", b"x")])], NOW).unwrap();
+    let op = &plan.ops[0];
+    let mut derived = Plan::default();
+    for of in [2, 7] {
+        for at in 0..of {
+            let anchor = [b'x', b'0' + at];
+            let part = Part { at, of, anchor: &anchor };
+            derived.push_part(&plan, op, &part, share(100, at, of), Action::Charge(1));
+        }
+    }
+    derived.push_like(&plan, op, Action::Peek(3));
+    let keys: HashSet<_> = derived.ops.iter().map(|op| derived.key(op)).collect();
+    assert_eq!(keys.len(), 2 + 7 + 1);
+    assert_eq!(derived.key(&derived.ops[9]), plan.key(op));
+    assert_eq!(derived.anchor(&derived.ops[9]), plan.anchor(op));
+    assert_eq!(derived.anchor(&derived.ops[3]), Some(&b"x1"[..]));
+    let shares: Vec<_> = derived.ops[2..9].iter().map(|op| op.numbers.n).collect();
+    assert_eq!(shares, [15, 15, 14, 14, 14, 14, 14]);
+}
+
+proptest! {
+    #[test]
+    fn shares_of_a_limit_add_up_and_differ_by_one(n in 0..=tidegate_core::units::MAX, of in 2..=64u8) {
+        let shares: Vec<_> = (0..of).map(|at| share(n, at, of)).collect();
+        prop_assert_eq!(shares.iter().sum::<u64>(), n);
+        prop_assert!(shares[0] - shares[usize::from(of) - 1] <= 1);
+        prop_assert!(shares.is_sorted_by(|a, b| a >= b));
     }
 }

@@ -155,3 +155,40 @@ fn a_limit_keeps_its_number_through_reloads_unless_its_algorithm_changes() {
     assert_ne!(first, identities.uid("e", "l", Algorithm::TokenBucket));
     assert_eq!(first, identities.uid("d", "l", Algorithm::TokenBucket));
 }
+
+#[test]
+fn a_counter_is_split_only_where_its_parts_add_up() {
+    let load = |doc: &Value| RuleSet::load(doc.to_string().as_bytes(), &mut Identities::default());
+    let sharded = |parts: u64, changes: Value| {
+        let mut row = limit(
+            "l",
+            json!({"algorithm": "fixed_window", "keyed_by_period": true, "per": ["tenant"],
+                   "consistency": {"sharded": parts}}),
+        );
+        if let (Value::Object(row), Value::Object(changes)) = (&mut row, changes) {
+            row.extend(changes);
+        }
+        row
+    };
+    assert!(load(&snapshot(&[sharded(10, json!({}))])).is_ok());
+    assert!(load(&snapshot(&[sharded(2, json!({"algorithm": "sliding_log"}))])).is_ok());
+    for (row, says) in [
+        (sharded(1, json!({})), "2 to 64"),
+        (sharded(65, json!({})), "2 to 64"),
+        (sharded(11, json!({})), "too small"),
+        (sharded(8, json!({"algorithm": "sliding_window"})), "sliding_window"),
+        (sharded(8, json!({"algorithm": "token_bucket"})), "token_bucket"),
+        (sharded(8, json!({"count_denied": true})), "count_denied"),
+        (sharded(8, json!({"request_override": true})), "request_override"),
+        (sharded(8, json!({"on_exceed": "shadow"})), "shadow"),
+    ] {
+        let message = refusal(&snapshot(&[row]));
+        assert!(message.contains(says) && message.contains("\"l\""), "{message}");
+    }
+    let numbers = |n: u64| json!([[0, {"n": n, "period_us": 10_000_000, "burst": n.max(1)}]]);
+    let mut doc = snapshot(&[sharded(8, json!({}))]);
+    doc["domains"][0]["plans"] = json!([{"name": "small", "numbers": numbers(7)}]);
+    assert!(refusal(&doc).contains("too small"));
+    doc["domains"][0]["plans"] = json!([{"name": "none", "numbers": numbers(0)}]);
+    assert!(load(&doc).is_ok(), "0 blocks");
+}

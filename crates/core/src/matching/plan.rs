@@ -80,9 +80,9 @@ pub struct PlannedOp<'r> {
     /// Who answers.
     pub verdict: Verdict,
     /// True if the request brought the numbers.
-    has_request_rate: bool,
-    key: Range<u32>,
-    anchor: Option<Range<u32>>,
+    pub(super) has_request_rate: bool,
+    pub(super) key: Range<u32>,
+    pub(super) anchor: Option<Range<u32>>,
 }
 
 impl PlannedOp<'_> {
@@ -116,7 +116,7 @@ pub struct Plan<'r> {
     pub ops: SmallVec<[PlannedOp<'r>; 4]>,
     /// For each descriptor, in order, which operations it met: (descriptor, operation).
     pub met: SmallVec<[(u16, u16); 8]>,
-    buffer: KeyBuffer,
+    pub(super) buffer: KeyBuffer,
 }
 
 impl<'r> Plan<'r> {

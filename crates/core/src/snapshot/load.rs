@@ -24,6 +24,7 @@ use crate::units::MAX;
 const SECOND_US: u64 = 1_000_000;
 const LONGEST_PERIOD_US: u64 = 366 * 86_400 * SECOND_US;
 const MOST_LOG_ENTRIES: u64 = 100_000;
+const MOST_PARTS: u8 = 64;
 /// Bytes of compiled program that one pattern may take.
 const REGEX_SIZE: usize = 1 << 20;
 
@@ -147,6 +148,7 @@ fn rule(
     keys: &mut Keys,
     identities: &mut Identities,
 ) -> Result<Rule, String> {
+    check_consistency(&doc)?;
     let shape = shape(&doc)?;
     let least = doc.consistency.least();
     let counting =
@@ -159,13 +161,6 @@ fn rule(
         return Err(
             "a sliding_log with count_denied or request_override: it could not be bounded".into()
         );
-    }
-    if doc.consistency != Consistency::Exact
-        && !may_be_local(doc.algorithm, doc.count_denied, doc.request_override)
-    {
-        return Err("consistency: local, auto and sampled go with no sliding_log, quota, slots, \
-                    count_denied or request_override"
-            .into());
     }
     let when: Result<_, String> = doc.when.into_iter().map(|row| condition(row, keys)).collect();
     let per: Box<[KeyId]> = doc.per.iter().map(|key| keys.id(key)).collect();
@@ -320,4 +315,31 @@ fn shape(doc: &LimitDoc) -> Result<Shape, String> {
         return Err("slots not keyed by their period".into());
     }
     Ok(shape)
+}
+
+/// What may be decided elsewhere than by one counter in the store.
+fn check_consistency(doc: &LimitDoc) -> Result<(), String> {
+    use Algorithm::{FixedWindow, Quota, SlidingLog};
+    let algorithm = doc.algorithm;
+    let is_taken = match doc.consistency {
+        Consistency::Exact => return Ok(()),
+        Consistency::Local | Consistency::Auto | Consistency::Sampled(_) => {
+            may_be_local(algorithm, doc.count_denied, doc.request_override)
+        }
+        Consistency::Sharded(parts) if !(2..=MOST_PARTS).contains(&parts) => {
+            return Err(format!("sharded: {parts}: must be 2 to {MOST_PARTS}"));
+        }
+        Consistency::Sharded(_) => {
+            matches!(algorithm, FixedWindow | SlidingLog | Quota)
+                && doc.on_exceed != OnExceedDoc::Shadow
+        }
+    };
+    if is_taken && !doc.count_denied && !doc.request_override {
+        return Ok(());
+    }
+    Err(format!(
+        "consistency: {:?} of a {}, or beside count_denied, request_override or shadow",
+        doc.consistency,
+        algorithm.as_str()
+    ))
 }

@@ -117,6 +117,9 @@ pub enum Consistency {
     Auto,
     /// At the node, which asks the store once for so many units, at least 2.
     Sampled(u32),
+    /// In the store: in a Cluster by so many counters in several slots, 2 to 64, and on one server
+    /// as [`Consistency::Exact`].
+    Sharded(u8),
 }
 
 impl Consistency {
@@ -135,7 +138,21 @@ impl Consistency {
         match self {
             Self::Exact | Self::Local | Self::Auto => 0,
             Self::Sampled(units) => LEAST_SAMPLED * (units as u64).saturating_sub(1),
+            // Some parts would have none.
+            Self::Sharded(parts) => parts as u64,
         }
+    }
+
+    /// True if a node may decide it by itself.
+    #[inline]
+    pub const fn is_at_node(self) -> bool {
+        matches!(self, Self::Local | Self::Auto | Self::Sampled(_))
+    }
+
+    /// Into how many counters it is split where slots lie on several servers.
+    #[inline]
+    pub const fn parts(self) -> u8 {
+        if let Self::Sharded(parts) = self { parts } else { 1 }
     }
 }
 
@@ -177,7 +194,8 @@ pub struct Rule {
     pub counts_denied: bool,
     /// True if a request may bring its own rate; never with a log.
     pub takes_request_rate: bool,
-    /// Where it is decided; [`Consistency::Exact`] unless [`Rule::may_be_local`].
+    /// Where it is decided; at a node only where [`Rule::may_be_local`], split only with counts that
+    /// add up, and never in shadow.
     pub consistency: Consistency,
     /// Where in `per` the tenant's key stands.
     pub tenant_at: Option<usize>,
