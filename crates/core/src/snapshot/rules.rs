@@ -130,6 +130,7 @@ impl Consistency {
             Self::Local => "local",
             Self::Auto => "auto",
             Self::Sampled(_) => "sampled",
+            Self::Sharded(_) => "sharded",
         }
     }
 

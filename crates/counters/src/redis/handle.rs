@@ -16,6 +16,7 @@ use super::error::StoreError;
 use super::line::Line;
 use super::local::{self, Due, Heat, Name, Standing};
 use super::options::Address;
+use super::sharded::{self, Hints};
 use super::spread;
 use super::store::Shared;
 use super::wire::{Aboard, Wire};
@@ -42,6 +43,7 @@ pub(super) struct Inner {
     pub(super) mine: RefCell<Vec<Name>>,
     pub(super) heat: RefCell<Heat>,
     pub(super) due: RefCell<Due>,
+    pub(super) hints: Hints,
 }
 
 /// What is kept of a request while it waits for its answer.
@@ -110,7 +112,7 @@ impl Owner {
         }
     }
 
-    /// Asks for a plan, until then if that is said, else as long as the store may take.
+    /// Asks for a plan, until that time if one is given.
     pub(super) async fn ask(
         &self,
         plan: &Plan<'_>,
@@ -118,7 +120,7 @@ impl Owner {
     ) -> Result<Outcomes, StoreError> {
         match self {
             Self::Server(wire) => wire.ask(plan, Kind::Decide, None, due, whole).await,
-            Self::Cluster(cluster) => spread::decide(cluster, plan, due).await,
+            Self::Cluster(cluster) => spread::decide(cluster, plan, due, false).await,
         }
     }
 
@@ -165,6 +167,7 @@ impl RedisHandle {
                 mine: RefCell::default(),
                 heat: RefCell::default(),
                 due: RefCell::default(),
+                hints: Hints::default(),
             }),
         }
     }
@@ -190,6 +193,9 @@ impl RedisHandle {
             && let Some(outcomes) = self.inner.denials.answer(&shared.changes, plan, now_us)
         {
             return Begun::Known(Ok(outcomes));
+        }
+        if sharded::is_for(&self.inner.owner, plan) {
+            return Begun::Waits;
         }
         match local::stand(&self.inner, plan, now_us) {
             Standing::Elsewhere => {}
@@ -266,15 +272,22 @@ impl RedisHandle {
             Begun::Aboard(departure, aboard) => (departure, aboard.await),
             Begun::Waits => {
                 let departure = self.departing(plan, now_us);
-                let told = if local::concerns(plan) {
-                    local::decide(&self.inner, plan).await
-                } else {
-                    self.inner.owner.ask(plan, None).await
-                };
-                (departure, told)
+                (departure, self.decide_slowly(plan).await)
             }
         };
         self.ended(plan, &departure, told)
+    }
+
+    /// Decides what [`RedisHandle::begin`] did not.
+    async fn decide_slowly(&self, plan: &Plan<'_>) -> Result<Outcomes, StoreError> {
+        if sharded::is_for(&self.inner.owner, plan) {
+            return sharded::decide(&self.inner, plan).await;
+        }
+        if local::concerns(plan) {
+            let due = Deadline::after(self.inner.shared.patience);
+            return local::decide(&self.inner, plan, due).await;
+        }
+        self.inner.owner.ask(plan, None).await
     }
 
     /// Tells the store what it does not know yet: what was admitted here, and what it is owed. Ends
@@ -297,7 +310,9 @@ impl RedisHandle {
             Owner::Server(wire) => {
                 wire.ask(plan, Kind::Delete, None, None, whole).await.map(|_| ())
             }
-            Owner::Cluster(cluster) => spread::reset(cluster, plan).await,
+            Owner::Cluster(cluster) => {
+                spread::reset(cluster, &sharded::all_parts(&self.inner, plan)).await
+            }
         };
         self.note_reset(plan);
         told

@@ -8,7 +8,7 @@
 use sha2::{Digest, Sha256};
 use tidegate_core::{Algorithm, Plan, PlannedOp, Rule};
 
-use super::slots::slot_of;
+use super::slots::{SLOTS, crc_on, slot_of};
 
 /// Version of the states' form in `decide.lua`. Another form gets other keys.
 const FORM: u8 = b'1';
@@ -34,6 +34,31 @@ impl Keys {
         let mut tag = Vec::with_capacity(64);
         self.append_tag(&mut tag, op.rule.domain.as_bytes(), anchor);
         slot_of(&tag[self.prefix.len() + 1..tag.len() - 1])
+    }
+
+    /// What makes an anchor fall into one of `of` equal stretches of all slots: a number that is
+    /// written behind it, and the slot in which it lies then.
+    pub(super) fn number_in_stretch(
+        &self,
+        rule: &Rule,
+        anchor: &[u8],
+        stretch: u8,
+        of: u8,
+    ) -> (u16, u16) {
+        let mut tag = Vec::with_capacity(64);
+        self.append_tag(&mut tag, rule.domain.as_bytes(), anchor);
+        let crc = crc_on(0, &tag[self.prefix.len() + 1..tag.len() - 1]);
+        let mut digits = Vec::with_capacity(5);
+        let mut slot_with = |number: u16| {
+            digits.clear();
+            super::resp::append_number(&mut digits, u64::from(number));
+            crc_on(crc, &digits) % SLOTS as u16
+        };
+        let is_there =
+            |slot: u16| usize::from(slot) * usize::from(of) / SLOTS == usize::from(stretch);
+        let mut all = (0..u16::MAX).map(|number| (number, slot_with(number)));
+        // Of so many numbers each stretch has its share.
+        all.find(|(_, slot)| is_there(*slot)).unwrap_or_default()
     }
 
     /// Appends the key of a counter.

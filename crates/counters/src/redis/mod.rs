@@ -35,6 +35,7 @@ mod replies;
 mod resp;
 mod scripts;
 mod sentinel;
+mod sharded;
 mod slots;
 mod socket;
 mod spread;

@@ -29,8 +29,14 @@ const CRC: [u16; 256] = {
 /// The slot of a hash tag, given without its braces.
 #[inline]
 pub(super) fn slot_of(tag: &[u8]) -> u16 {
+    crc_on(0, tag) % SLOTS as u16
+}
+
+/// The checksum of what has this one, and these bytes after it.
+#[inline]
+pub(super) fn crc_on(crc: u16, bytes: &[u8]) -> u16 {
     let step = |crc: u16, byte: &u8| crc << 8 ^ CRC[usize::from((crc >> 8) as u8 ^ byte)];
-    tag.iter().fold(0, step) % SLOTS as u16
+    bytes.iter().fold(crc, step)
 }
 
 /// One server of a Cluster, as its peers name it.

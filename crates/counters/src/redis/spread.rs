@@ -22,18 +22,20 @@ use crate::Outcomes;
 use crate::clock::Deadline;
 use crate::join::join;
 
-/// Decides a plan; one slot needs one call.
+/// Decides a plan, until that time if one is given; one slot needs one call. `is_looked`: all of it
+/// was just seen to have room.
 pub(super) async fn decide(
     cluster: &Cluster,
     plan: &Plan<'_>,
     due: Option<Deadline>,
+    is_looked: bool,
 ) -> Result<Outcomes, StoreError> {
     let mut spread = Spread::of(cluster, plan);
     if let Some(slot) = spread.only_slot() {
         return cluster.ask(plan, Kind::Decide, slot, due, whole).await;
     }
     spread.due = Some(due.unwrap_or_else(|| Deadline::after(cluster.shared.patience)));
-    let is_far = cluster.far.are_all(plan);
+    let is_far = is_looked || cluster.far.are_all(plan);
     let told = if is_far && !spread.is_mixed() {
         spread.take(whole, spread.nothing()).await
     } else {
@@ -49,6 +51,20 @@ pub(super) async fn decide(
             Err(StoreError::Partial { outcomes: Box::new(said.outcomes), why: Box::new(why) })
         }
     }
+}
+
+/// What each operation of a plan says until then, all of which only look, and why some are unasked.
+pub(super) async fn look(
+    cluster: &Cluster,
+    plan: &Plan<'_>,
+    due: Deadline,
+) -> (Outcomes, Option<StoreError>) {
+    let spread = Spread::of(cluster, plan);
+    let unasked = |op: &&PlannedOp<'_>| Outcome::unasked(op.rule.on_store_failure);
+    let mut outcomes = spread.ops.iter().map(unasked).collect();
+    let told = spread.ask(Kind::Decide, Some(due), whole).await;
+    let failure = spread.put(&mut outcomes, told, whole);
+    (outcomes, failure)
 }
 
 /// Begins to decide a plan whose counters lie in one slot, at a node that is known; none: it needs

@@ -126,21 +126,32 @@ impl Away {
         told: &Outcome,
         why: &StoreError,
     ) {
+        if told.fits {
+            self.admit_as(shared, (plan, op), (plan, op), why);
+        }
+    }
+
+    /// The same where what is owed is owed to another counter: to a part of it.
+    pub(in crate::redis) fn admit_as<'r>(
+        &self,
+        shared: &Shared,
+        (plan, op): (&Plan<'r>, &PlannedOp<'r>),
+        (of, owing): (&Plan<'r>, &PlannedOp<'r>),
+        why: &StoreError,
+    ) {
         let Action::Charge(cost) = op.action else { return };
-        if !told.fits {
+        let (now_us, nodes) = (shared.clock.now_us(), shared.local.nodes());
+        if is_alone(op) {
+            self.with(shared, plan, op, now_us, |counter| counter.take(cost, nodes, now_us));
+        }
+        // A value that is none of ours takes no charge later either.
+        if why.may_have_written() || *why == StoreError::ForeignValue {
             return;
         }
-        let (now_us, nodes) = (shared.clock.now_us(), shared.local.nodes());
-        self.with(shared, plan, op, now_us, |counter| {
-            if is_alone(op) {
-                counter.take(cost, nodes, now_us);
-            }
-            // A value that is none of ours takes no charge later either.
-            let is_unheard = !why.may_have_written() && *why != StoreError::ForeignValue;
-            if is_unheard && counter.owe(cost, now_us) {
-                self.owing.fetch_add(1, Ordering::Relaxed);
-            }
-        });
+        let owe = |counter: &mut Counter| counter.owe(cost, now_us);
+        if self.with(shared, of, owing, now_us, owe) == Some(true) {
+            self.owing.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn with<'r, T>(

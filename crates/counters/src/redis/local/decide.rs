@@ -52,7 +52,7 @@ type Places = SmallVec<[Place; 4]>;
 /// True if some limit of a plan may be decided here.
 #[inline]
 pub(in crate::redis) fn concerns(plan: &Plan<'_>) -> bool {
-    plan.asked().any(|op| op.rule.consistency != Consistency::Exact)
+    plan.asked().any(|op| op.rule.consistency.is_at_node())
 }
 
 /// Decides at once what can be, of a request that has just come.
@@ -61,7 +61,7 @@ pub(in crate::redis) fn stand(inner: &Rc<Inner>, plan: &Plan<'_>, now_us: u64) -
     if !concerns(plan) {
         return Standing::Elsewhere;
     }
-    for op in plan.asked().filter(|op| op.rule.consistency != Consistency::Exact) {
+    for op in plan.asked().filter(|op| op.rule.consistency.is_at_node()) {
         inner.heat.borrow_mut().touch(counter(inner, plan, op).0);
     }
     let mut places = places(inner, plan, now_us);
@@ -76,12 +76,12 @@ pub(in crate::redis) fn stand(inner: &Rc<Inner>, plan: &Plan<'_>, now_us: u64) -
     Standing::Known(conclude(inner, plan, &places, now_us))
 }
 
-/// Decides, waiting for the store where it must, until one deadline in all.
+/// Decides, waiting for the store where it must, until that deadline in all.
 pub(in crate::redis) async fn decide(
     inner: &Rc<Inner>,
     plan: &Plan<'_>,
+    due: Deadline,
 ) -> Result<Outcomes, StoreError> {
-    let due = Deadline::after(inner.shared.patience);
     for _ in 0..MOST_ROUNDS {
         let mut places = places(inner, plan, inner.shared.clock.now_us());
         settle_full(inner, plan, &mut places);
@@ -109,7 +109,7 @@ fn place<'r>(inner: &Inner, plan: &Plan<'r>, op: &PlannedOp<'r>, now_us: u64) ->
     let table = &inner.shared.local;
     let most = table.most(op);
     let cost = op.action.cost();
-    if op.rule.consistency == Consistency::Exact || most == 0 {
+    if !op.rule.consistency.is_at_node() || most == 0 {
         return Place::Store;
     }
     let counter = counter(inner, plan, op);

@@ -1,0 +1,71 @@
+//! What a request comes to in the end, also where parts of the store are away.
+
+use smallvec::SmallVec;
+use tidegate_core::{Outcome, Plan, PlannedOp, share};
+
+use super::decide::Request;
+use super::step::{Stand, Step, denies};
+use crate::Outcomes;
+use crate::redis::error::StoreError;
+
+impl<'r> Request<'_, '_, 'r> {
+    /// What the request comes to where what it still needed does not answer at all.
+    pub(super) fn without_store(&self, why: StoreError, derived: &Plan<'r>) -> StoreError {
+        let (shared, mut asked) = (&self.inner.shared, derived.asked());
+        let mut owing = SmallVec::<[Option<&PlannedOp<'r>>; 4]>::new();
+        let mut outcomes = Outcomes::new();
+        for step in &self.steps {
+            let (outcome, owes) = match &step.stand {
+                Stand::Said(outcome) | Stand::Silent(_, outcome) => (*outcome, None),
+                Stand::Placed(shares) => {
+                    let parts: SmallVec<[_; 2]> = asked.by_ref().take(shares.len()).collect();
+                    (shared.away.ask(shared, self.plan, step.op), parts.first().copied())
+                }
+                Stand::Whole | Stand::Unplaced => {
+                    (shared.away.ask(shared, self.plan, step.op), asked.next())
+                }
+            };
+            owing.push(owes);
+            outcomes.push(outcome);
+        }
+        let is_admitted =
+            !self.steps.iter().zip(&outcomes).any(|(step, told)| denies(step.op, told));
+        for ((step, owes), told) in self.steps.iter().zip(owing).zip(&outcomes) {
+            if let Some(owes) = owes.filter(|_| is_admitted && told.fits) {
+                shared.away.admit_as(shared, (self.plan, step.op), (derived, owes), &why);
+            }
+        }
+        StoreError::Partial { outcomes: Box::new(outcomes), why: Box::new(why) }
+    }
+
+    pub(super) fn conclude(self) -> Result<Outcomes, StoreError> {
+        let shared = &self.inner.shared;
+        let is_admitted = !self.is_denied && !self.has_denial();
+        let why = self.failure.as_ref().unwrap_or(&StoreError::Silent);
+        for step in self.steps.iter().filter(|_| is_admitted) {
+            if let Stand::Silent(at, _) = step.stand {
+                let mut derived = Plan::default();
+                self.inner.hints.with(shared, self.plan, step.op, |known| {
+                    let n = share(step.op.numbers.n, at, known.of());
+                    known.push(&mut derived, (self.plan, step.op), (at, n), step.op.action);
+                });
+                for owes in derived.asked() {
+                    shared.away.admit_as(shared, (self.plan, step.op), (&derived, owes), why);
+                }
+            }
+        }
+        let said = |step: &Step<'_, '_>| match step.stand {
+            Stand::Said(outcome) | Stand::Silent(_, outcome) => outcome,
+            Stand::Whole | Stand::Unplaced | Stand::Placed(_) => {
+                step.told.unwrap_or(Outcome::unasked(step.op.rule.on_store_failure))
+            }
+        };
+        let outcomes: Outcomes = self.steps.iter().map(said).collect();
+        match self.failure {
+            None => Ok(outcomes),
+            Some(why) => {
+                Err(StoreError::Partial { outcomes: Box::new(outcomes), why: Box::new(why) })
+            }
+        }
+    }
+}
