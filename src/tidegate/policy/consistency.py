@@ -13,10 +13,10 @@ from tidegate.policy.problems import did_you_mean, quoted
 from tidegate.policy.rates import parse_count
 
 Word = Literal["exact", "local", "auto"]
-Split = Literal["sampled"]
+Split = Literal["sampled", "sharded"]
 
 WORDS: tuple[Word, ...] = get_args(Word)
-SPLITS: dict[Split, tuple[int, int]] = {"sampled": (2, 1_000_000)}
+SPLITS: dict[Split, tuple[int, int]] = {"sampled": (2, 1_000_000), "sharded": (2, 64)}
 """The words that take a number, and which."""
 
 LEAST_SAMPLED = 10_000

@@ -173,7 +173,9 @@ class Limit(Part):
         description="Where a limit on a shared store is decided: in the store (exact), or at each "
         "node, which settles with the store 20 times a second (local: over by at most 1 %), or "
         "there for counters that run hot (auto), or at each node, which asks the store once for "
-        "K units ({sampled: K}: over by at most 2 K for each node).",
+        "K units ({sampled: K}: over by at most 2 K for each node), or in the store by K counters "
+        "in several slots of a Cluster ({sharded: K}).",
+        json_schema_extra={"default": str(EXACT)},
     )
     on_store_failure: Literal["open", "closed", "local"] = Field(
         default="open",

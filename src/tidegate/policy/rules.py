@@ -88,7 +88,7 @@ def _check_words(limit: Limit, path: Path) -> Iterator[Finding]:
         if getattr(limit, word) and limit.algorithm is Algorithm.SLIDING_LOG:
             message = f"{word} does not go with sliding_log: its size would have no bound"
             yield Finding((*path, word), message, hint)
-    yield from _check_local(limit, path)
+    yield from _check_consistency(limit, (*path, "consistency"))
     if limit.request_override and limit.quota is None and len(limit.rates.items) > 1:
         message = "request_override needs one rate: a request brings one"
         yield Finding((*path, "request_override"), message, "make a limit of each rate")
@@ -113,28 +113,54 @@ def _check_quota(limit: Limit, path: Path) -> Iterator[Finding]:
         yield Finding((*path, "request_override"), message, hint, is_about_key=True)
 
 
+def _check_consistency(limit: Limit, path: Path) -> Iterator[Finding]:
+    """Words that do not go with where a limit is decided."""
+    mode = limit.consistency.mode
+    if mode == "sharded":
+        yield from _check_sharded(limit, path)
+    elif mode != "exact":
+        yield from _check_local(limit, path)
+
+
 def _check_local(limit: Limit, path: Path) -> Iterator[Finding]:
     """What a node cannot decide by itself within the bound of the word."""
     word = limit.consistency
-    if word.mode == "exact":
-        return
-    here = (*path, "consistency")
     if limit.quota is not None:
         message = f"consistency: {word} does not go with a quota, which adds up to the last request"
-        yield Finding(here, message, "write exact")
+        yield Finding(path, message, "write exact")
         return
     if limit.algorithm is Algorithm.SLIDING_LOG:
         message = f"consistency: {word} does not go with sliding_log, whose entries a node lacks"
-        yield Finding(here, message, "write exact, or choose sliding_window")
+        yield Finding(path, message, "write exact, or choose sliding_window")
     for other in ("count_denied", "request_override", "slots", "conservative"):
         if getattr(limit, other):
             message = f"consistency: {word} does not go with {other}"
-            yield Finding(here, message, "write exact")
+            yield Finding(path, message, "write exact")
     sizes = [numbers.burst for numbers in resolve(limit.algorithm, [limit]) if numbers]
     if sizes and 0 < min(sizes) < LEAST_LOCAL and word.mode != "sampled":
         message = f"consistency: {word} of fewer than {LEAST_LOCAL}: a hundredth is no request"
         hint = "write exact, which it will be in any case"
-        yield Finding(here, message, hint, Severity.WARNING)
+        yield Finding(path, message, hint, Severity.WARNING)
+
+
+def _check_sharded(limit: Limit, path: Path) -> Iterator[Finding]:
+    """What does not add up over several counters. Too small an N is found with the numbers."""
+    word = limit.consistency
+    counted = (Algorithm.FIXED_WINDOW, Algorithm.SLIDING_LOG)
+    if limit.quota is None and limit.algorithm not in counted:
+        name = limit.algorithm.value
+        message = f"consistency: {word} does not go with {name}, whose parts do not add up"
+        hint = "write local, or choose fixed_window or sliding_log"
+        if limit.slots or limit.conservative:
+            hint = "write exact, or choose fixed_window or sliding_log"
+        yield Finding(path, message, hint)
+        return
+    words = [word for word in ("count_denied", "request_override") if getattr(limit, word)]
+    if limit.on_exceed == "shadow":
+        words.append("on_exceed: shadow")
+    for other in words:
+        message = f"consistency: {word} does not go with {other}"
+        yield Finding(path, message, "write exact")
 
 
 def _check_slots(limit: Limit, path: Path) -> Iterator[Finding]:

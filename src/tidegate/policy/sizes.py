@@ -49,6 +49,18 @@ def check_sizes(limit: Limit, layers: Sequence[Layer], path: Path) -> Iterator[F
         yield Finding((*path, field), message, "write a smaller rate or burst")
     if field and not rates.is_quota:
         yield from _check_sampled(limit, bursts, (*path, named[0] if named else field))
+    if written.rates is not None:
+        yield from _check_parts(limit, rates, (*path, amount))
+
+
+def _check_parts(limit: Limit, rates: Rates, path: Path) -> Iterator[Finding]:
+    """Whether each counter of a split limit has a unit at least."""
+    parts = limit.consistency.parts if limit.consistency.mode == "sharded" else 0
+    least = min((rate.n for rate in rates.items if rate.n > 0), default=parts)
+    if least < parts:
+        message = f"{least} in {parts} parts (consistency: {limit.consistency}): some have none"
+        hint = f"write {parts} or more" + (f", or {{sharded: {least}}}" if least > 1 else "")
+        yield Finding(path, message, hint)
 
 
 def _misplaced(field: str, rates: Rates, algorithm: Algorithm) -> tuple[str, str]:

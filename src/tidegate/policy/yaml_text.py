@@ -7,6 +7,7 @@ errors; aliases are allowed, but what they expand to is bounded.
 from __future__ import annotations
 
 import gc
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ _TEXT_TAGS = frozenset({"", "!", "tag:yaml.org,2002:str"})
 _COLLECTION_TAGS = frozenset({"", "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 
 _ODD_KEYS = frozenset({"", "<<"})
+_NESTED = re.compile(r"([\w-]+):\s+([\w-]+):\s+([\w-]+)\s*(?:#.*)?$")
+"""`consistency: sharded: 8`, all in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +135,14 @@ def read_yaml(text: str) -> Source | Syntax:
         hint = f'write it as an escape between double quotes: "{escape}"'
         return Syntax(line, column, message, hint)
     except yaml.MarkedYAMLError as error:
-        return _syntax(error)
+        return _syntax(error, text)
     except UnicodeEncodeError:
         return Syntax(0, 0, "the text holds half of a surrogate pair", "save it as UTF-8")
     reader = _Reader()
     return Source(root, reader.plain(root, ()) if root else None, tuple(reader.findings))
 
 
-def _syntax(error: yaml.MarkedYAMLError) -> Syntax:
+def _syntax(error: yaml.MarkedYAMLError, text: str) -> Syntax:
     mark = error.problem_mark or error.context_mark
     line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     problem = error.problem or error.context or "this is no YAML"
@@ -148,6 +151,9 @@ def _syntax(error: yaml.MarkedYAMLError) -> Syntax:
         problem, hint = "a second document begins here", "one file holds one policy"
     elif "mapping values are not allowed" in problem:
         hint = 'a value that contains ": " needs quotes; else look at the indentation'
+        nested = _NESTED.search("".join(text.splitlines()[max(line - 1, 0) : line]))
+        if nested:
+            hint = "write {}: {{{}: {}}} where a mapping is meant; ".format(*nested.groups()) + hint
     elif "cannot start any token" in problem:
         hint = "indent by spaces, not by tabs; quote values that begin with @, ` or %"
     elif "did not find expected" in problem or "could not find expected" in problem:

@@ -73,6 +73,13 @@ def test_a_bare_limit_has_every_default_written_out() -> None:
     }
 
 
+def test_a_consistency_with_a_number_is_a_word_with_its_number() -> None:
+    (row,) = domain(
+        "limits: [{id: a, rate: 9/min, algorithm: fixed_window, consistency: {sharded: 8}}]"
+    )["limits"]
+    assert row["consistency"] == {"sharded": 8}
+
+
 def canonical(content: dict[str, Any]) -> bytes:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return text.encode()

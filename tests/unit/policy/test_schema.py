@@ -51,6 +51,8 @@ def test_the_schema_is_itself_valid() -> None:
             "rate: 1/s, when: {a: {not: [1, {regex: a}]}, b: {cidr: 10.0.0.0/8}, c: {exact: a*b}}"
         ),
         limit("rate: 1/s, per: [a, 1, no], consistency: exact, preset: strict, missing: deny"),
+        limit("rate: 9/s, algorithm: fixed_window, consistency: {sharded: 8}"),
+        limit("rate: 9/s, algorithm: fixed_window, consistency: {sharded: '8'}"),
         "version: 1\ndomains: {1: {limits: [{id: 7, rate: 1/s}]}}",
         tenant("{plan: 7, overrides: [{limit: 1, rate: 1/s, from: 2026-01-01T00:00:00Z}]}"),
         tenant(
@@ -89,6 +91,8 @@ def test_what_people_write_validates(text: str) -> None:
         limit("rate: 5/min, burst: 0"),
         limit("rate: 5/min, burst: 10K"),
         limit("rate: 5/min, consistency: sharded"),
+        limit("rate: 500/min, algorithm: fixed_window, consistency: {sharded: 65}"),
+        limit("rate: 500/min, algorithm: fixed_window, consistency: {local: 8}"),
         limit("rate: 5/min, quota: 5/month"),
         limit("rate: 5/min, per: tenant"),
         limit("rate: 5/min, when: {a: b*c}"),
