@@ -1,3 +1,5 @@
+//! Where parts lie, which of them is asked, and what they say together.
+
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashSet;
