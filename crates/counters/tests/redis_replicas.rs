@@ -18,7 +18,7 @@ use tokio::time::sleep;
 /// Of these so many may come too late: those that came while the first was held, and those that a
 /// busy machine kept for longer than they had.
 const ASKED: u64 = 100;
-const FEW: u64 = 25;
+const FEW: u64 = 60;
 /// A master that has nothing else to do takes its time.
 const BETWEEN: Duration = Duration::from_millis(10);
 

@@ -9,8 +9,9 @@ const PLACES: usize = 1 << 16;
 /// Promoted at a thousand decisions a second, which keep twice that many here; demoted under half.
 const HOT: u16 = 2_000;
 const COOL: u16 = HOT / 2;
-/// To settle a counter takes 20 calls a second: where it is asked for less often, the store is.
-const WARM: u16 = 40;
+/// A mirror costs a call before it answers: what is asked for less than some 4 times a second is not
+/// worth one, and a flood of strangers is not taken for one counter.
+const WARM: u16 = 8;
 
 /// What one worker has counted.
 #[derive(Debug)]
@@ -88,9 +89,9 @@ mod tests {
     }
 
     #[test]
-    fn twenty_a_second_are_warm_and_fewer_are_not() {
-        assert!(after(22, 20).is_warm(7));
-        assert!(!after(18, 20).is_warm(7) && !Heat::default().is_warm(7));
+    fn four_a_second_are_warm_and_fewer_are_not() {
+        assert!(after(5, 20).is_warm(7));
+        assert!(!after(3, 20).is_warm(7) && !Heat::default().is_warm(7));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! the store would admit, and the store admits at most a hundredth of the limit less than all nodes
 //! do.
 //!
-//! Each node mirrors the counters that a worker is asked for more than some 20 times a second; the
+//! Each node mirrors the counters that a worker is asked for more than some 4 times a second; the
 //! others it asks the store for, as if they were exact. It admits from the mirror as long as it holds
 //! few enough units unsettled, and settles with the store every [`tend::EVERY`], or sooner when half
 //! of those units are used; who finds them all used asks the store. A settling names its windows and
