@@ -23,7 +23,7 @@ from tidegate.compiler import compile_policy
 SCENARIO = "hot-key-sharded"
 SHARDED, EXACT = "sharded: 8", "exact"
 BAR = 0.5
-N = 100_000
+N = 50_000
 """What the counted limit lets pass."""
 POLICY = """\
 version: 1

@@ -6,9 +6,9 @@ use tidegate_core::{Action, Algorithm, LimitUid, Outcome, Part, Plan, PlannedOp,
 
 use crate::redis::keys::Keys;
 
-/// Requests that follow one another to one part: as many as a call takes, so that what waits
-/// together still leaves together.
-const STAY: u8 = 64;
+/// Requests that follow one another to one part: as many as some calls take. What waits together
+/// still leaves together then, where each for itself would make more calls of fewer requests.
+pub(super) const STAY: u16 = 512;
 /// An anchor with what follows it stands in a key as it is up to 64 bytes.
 const LONGEST_ANCHOR: usize = 56;
 const HASH_BYTES: usize = 16;
@@ -28,7 +28,7 @@ pub(super) struct Known {
     uneven_until_us: u64,
     /// Where the next requests go, and how many of them.
     at: u8,
-    stay: u8,
+    stay: u16,
 }
 
 /// A part.
