@@ -121,6 +121,8 @@ impl WorkerNode {
             let mut is_done = true;
             for (at, place) in trips.iter_mut().enumerate() {
                 let Some((trip, watch)) = place else { continue };
+                // What goes the slow way gets aboard now, with those that were begun.
+                let is_polled = is_polled || matches!(trip, Trip::Slow(_));
                 if is_gone(at) {
                     *place = None;
                 } else if is_polled && let Poll::Ready(outcomes) = self.poll(trip, &planned[at], cx)
