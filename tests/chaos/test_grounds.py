@@ -107,8 +107,9 @@ def test_a_scenario_that_breaks_off_leaves_a_row_and_a_fresh_store_for_the_next(
     assert runs.stores == [1, 2]
 
 
-def test_a_store_that_loses_its_last_replica_is_spent() -> None:
-    assert [name for name, one in ALL.items() if one.spends] == ["sentinel-failover"]
+def test_a_store_that_loses_its_last_replica_or_whose_slots_move_is_spent() -> None:
+    spent = {name for name, one in ALL.items() if one.spends}
+    assert spent == {"storm", "reshard", "sentinel-failover"}
 
 
 def test_rows_are_written_as_they_come(

@@ -63,5 +63,6 @@ SCENARIOS = [
         "4,096 slots move to another master, key by key",
         "nothing is lost",
         reshard,
+        spends=True,
     ),
 ]

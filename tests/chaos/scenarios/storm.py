@@ -78,6 +78,7 @@ SCENARIOS = [
         "at most what a replica did not have yet is lost",
         storm,
         may_lose=unreplicated,
+        spends=True,
         is_brief=False,
     ),
 ]
