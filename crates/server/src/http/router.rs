@@ -95,7 +95,7 @@ async fn answer(
         Route::OpenApi => openapi::document(),
         Route::Explain => Box::pin(decisions::explain(door, request)).await,
         Route::Decision => decisions::decision(door, &request),
-        Route::Hot => hot::hot(door, &request),
+        Route::Hot => hot::hot(door, peer, &request),
         Route::Health => probes::health(),
         Route::Ready => probes::ready(door.node.node()),
         Route::Metrics => metrics::page(door),
