@@ -30,6 +30,8 @@ fn taken(server: &Server) -> f64 {
 fn what_many_nodes_owe_takes_a_counter_to_twice_its_limit_at_most() {
     for algorithm in ["token_bucket", "fixed_window", "sliding_window"] {
         let Some(mut server) = Server::start(&[]) else { return };
+        // More than N has no meaning in a window that ends as a whole.
+        let most = if algorithm == "fixed_window" { N } else { 2 * N } as f64;
         let rules = policy(&[limit("id", algorithm, N, 86400, &["tenant"])]);
         on_worker(async {
             let mut nodes = Vec::new();
@@ -57,10 +59,10 @@ fn what_many_nodes_owe_takes_a_counter_to_twice_its_limit_at_most() {
             // All are told within some rounds from now.
             let end = Deadline::after(Duration::from_secs(1));
             while !end.is_over() {
-                assert!(taken(&server) <= 2.0 * N as f64, "{algorithm}: {}", taken(&server));
+                assert!(taken(&server) <= most, "{algorithm}: {}", taken(&server));
                 sleep(Duration::from_millis(20)).await;
             }
-            assert!(taken(&server) >= 2.0 * N as f64 - 1.0, "{algorithm}: {}", taken(&server));
+            assert!(taken(&server) >= most - 1.0, "{algorithm}: {}", taken(&server));
         });
     }
 }

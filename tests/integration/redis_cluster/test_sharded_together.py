@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.redis_cluster.test_sharded import ALGORITHMS, amount
-from tests.servers.cluster import ClusterServers, told
+from tests.servers.cluster import ClusterServers, slot_of, told
 from tests.servers.native import TOKEN, Native
 from tests.servers.process import wait_for
 from tidegate import Limiter
@@ -155,3 +155,35 @@ def test_with_a_master_away_the_others_parts_serve_and_then_the_limit_says_what_
         assert 20 - 4 <= left <= 20, "what was sent and not heard may have been charged"
         assert check(cost=left)["allowed"]
         assert not check()["allowed"]
+
+
+def test_what_passes_while_a_part_is_silent_is_charged_by_the_exact_limit_beside_it(
+    partial: ClusterServers, stack: ExitStack
+) -> None:
+    own = """\
+      - {id: own, per: [user], rate: 1000/day, algorithm: fixed_window}
+"""
+    text = policy("fixed_window", 60, 6, "local") + own
+    node = stack.enter_context(Native(text, partial.url, is_clock_held=False, deadline_us=200_000))
+    alive, stalled = partial.servers[:2]
+    users = (f"user-{at}" for at in range(1000))
+    user = next(it for it in users if partial.master_of(slot_of(f"shop|{it}")) is alive)
+    asked = {"tenant": "beside", "user": user}
+
+    def peek(of: dict[str, str]) -> dict[str, Any]:
+        return node.post("/v1/peek", {"domain": "shop", "descriptors": [of]}, TOKEN).body
+
+    def counted() -> int:
+        (limit,) = peek({"user": user})["limits"]
+        return 1000 - int(limit["remaining"])
+
+    wait_for(lambda: not peek(asked)["degraded"], "the connections")
+    os.kill(stalled.pid, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(40) as threads:
+            answers = list(threads.map(lambda _: node.check(asked), range(200)))
+    finally:
+        os.kill(stalled.pid, signal.SIGCONT)
+    assert any(answer["degraded"] for answer in answers), "the silent parts were asked"
+    passed = sum(bool(answer["allowed"]) for answer in answers)
+    wait_for(lambda: counted() == passed, f"{passed} to be counted, and nothing else")

@@ -13,7 +13,8 @@ ARGV[1]  the batch, packed little-endian ('B' u8, 'H' u16, 'd' IEEE double that 
            '<HHBd'  for each operation, to the end: key and rule (indices from 1), flags, cost (>= 1).
                     Flags: bits 0 and 1 the action (0 charge, 1 peek, 2 refund, 3 charge whoever
                     denies, not on a log), 4 shadow, 8 the last operation of its request, 16 with
-                    action 3 a debt: charged as far as the counter stays within twice the limit.
+                    action 3 a debt: charged as far as the counter stays within twice the limit, where
+                    its window ends as a whole within the limit, for more has no meaning there.
                     A key occurs once in a request.
 Reply    '<Bddd' for each operation, in order, in one string: status, remaining, wait, reset;
          times in microseconds, as things stand after the request.
@@ -340,7 +341,7 @@ if has_quota then
     if cost > n - taken and action ~= 2 then status, wait = 0, cost > n and -1 or reset end
     if action == 3 then
       if is_taking then
-        if is_debt and taken + cost > n + n then cost = n + n > taken and n + n - taken or 0 end
+        if is_debt and taken + cost > n then cost = n > taken and n - taken or 0 end
         taken, is_written = taken + cost, true
         if taken > MAX then taken = MAX end
       end
@@ -617,7 +618,7 @@ while position <= size do
         if action == 3 then
           if cost <= n - taken then status = 1 else status = 0 end
           if is_taking and not (is_telling and burst < at - at % period) then
-            if flags >= 16 and taken + cost > n + n then cost = n + n > taken and n + n - taken or 0 end
+            if flags >= 16 and taken + cost > n then cost = n > taken and n - taken or 0 end
             taken, is_written = taken + cost, true
             if taken > MAX then taken = MAX end
           end

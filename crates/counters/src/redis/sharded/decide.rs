@@ -47,15 +47,22 @@ pub(in crate::redis) async fn decide(
     let Owner::Cluster(cluster) = &inner.owner else { return inner.owner.ask(plan, None).await };
     let mut request = Request::new(inner, cluster, plan);
     for round in 0..=MOST_ROUNDS {
+        if round > 0 && request.failure.is_none() && request.due.is_over() {
+            // Others were faster until its time was over.
+            request.give_up();
+            return request.conclude();
+        }
         request.look(round == MOST_ROUNDS).await;
         if request.has_denial() {
             request.report().await?;
-            break;
+            return request.conclude();
         }
         if request.ask(round > 0).await? {
-            break;
+            return request.conclude();
         }
     }
+    request.look(true).await;
+    request.report().await?;
     request.conclude()
 }
 
@@ -119,6 +126,20 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
                 (step.stand, step.looked) = (stand, Some(looked));
             }
         }
+    }
+
+    /// Denies what is not placed; it may pass a moment later.
+    fn give_up(&mut self) {
+        let now_us = self.now_us();
+        for step in &mut self.steps {
+            if matches!(step.stand, Stand::Unplaced) {
+                let (op, shared) = (step.op, &self.inner.shared);
+                let room = self.inner.hints.with(shared, self.plan, op, |known| known.room(now_us));
+                let remaining = room.min(op.action.cost().saturating_sub(1));
+                step.stand = Stand::Said(Outcome { remaining, wait_us: Some(0), ..Outcome::SHUT });
+            }
+        }
+        self.is_denied = self.has_denial();
     }
 
     fn unplaced(&self) -> impl Iterator<Item = &Step<'p, 'r>> {
@@ -191,7 +212,9 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
 
     pub(super) fn has_denial(&self) -> bool {
         self.steps.iter().any(|step| match &step.stand {
-            Stand::Said(outcome) | Stand::Silent(_, outcome) => denies(step.op, outcome),
+            Stand::Said(outcome) | Stand::Silent(_, outcome) | Stand::Alone(outcome) => {
+                denies(step.op, outcome)
+            }
             _ => false,
         })
     }
@@ -244,15 +267,14 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
         self.is_denied |= is_denied;
         let is_over = is_denied || !self.steps.iter().any(is_lost);
         for step in &mut self.steps {
-            let is_kept = match (&step.stand, &step.told) {
-                (Stand::Whole, Some(told)) => {
-                    is_over || told.is_unasked || step.op.is_charged_anyway()
-                }
-                (Stand::Placed(_), Some(told)) => is_over || told.is_unasked,
-                _ => false,
-            };
-            if let Some(told) = step.told.filter(|_| is_kept) {
-                step.stand = Stand::Said(told);
+            let Some(told) = step.told else { continue };
+            match &step.stand {
+                Stand::Whole | Stand::Placed(_) if is_over => step.stand = Stand::Said(told),
+                Stand::Whole if step.op.is_charged_anyway() => step.stand = Stand::Said(told),
+                // Nobody has taken or owed it, for the request had not passed.
+                Stand::Whole if told.is_unasked => step.stand = Stand::Alone(told),
+                Stand::Placed(_) if told.is_unasked => step.stand = Stand::Unplaced,
+                _ => {}
             }
         }
         if is_denied {
@@ -284,7 +306,7 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
                         }
                     });
                 }
-                Stand::Unplaced | Stand::Said(_) | Stand::Silent(..) => {}
+                Stand::Unplaced | Stand::Said(_) | Stand::Silent(..) | Stand::Alone(_) => {}
             }
         }
         derived
@@ -303,11 +325,13 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
             }
             Stand::Placed(shares) => {
                 let looked = step.looked.as_ref();
+                let mut shut = None;
                 let heard = self.inner.hints.with(&self.inner.shared, plan, op, |known| {
                     let mut heard = Outcome { fits: true, wait_us: Some(0), ..Outcome::SHUT };
                     for (share, told) in shares.iter().zip(&mut *told) {
                         known.note(share.at, op.rule.algorithm, told.remaining, told, now_us);
                         heard.fits &= told.fits;
+                        shut = shut.or(Some(*told).filter(|told| told.is_unasked && !told.fits));
                         heard.is_unasked |= told.is_unasked;
                         heard.reset_us = heard.reset_us.max(told.reset_us);
                     }
@@ -320,13 +344,14 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
                 });
                 if heard.fits {
                     step.told = Some(heard);
-                } else if heard.is_unasked {
-                    step.told = Some(Outcome::unasked(op.rule.on_store_failure));
+                } else if shut.is_some() {
+                    // A part that does not answer, and its limit denies then.
+                    step.told = shut;
                 } else {
                     (step.stand, step.told) = (Stand::Unplaced, None);
                 }
             }
-            Stand::Unplaced | Stand::Said(_) | Stand::Silent(..) => {}
+            Stand::Unplaced | Stand::Said(_) | Stand::Silent(..) | Stand::Alone(_) => {}
         }
     }
 }

@@ -16,14 +16,15 @@ impl<'r> Request<'_, '_, 'r> {
         let mut outcomes = Outcomes::new();
         for step in &self.steps {
             let (outcome, owes) = match &step.stand {
-                Stand::Said(outcome) | Stand::Silent(_, outcome) => (*outcome, None),
+                Stand::Said(outcome) | Stand::Silent(_, outcome) | Stand::Alone(outcome) => {
+                    (*outcome, None)
+                }
                 Stand::Placed(shares) => {
                     let parts: SmallVec<[_; 2]> = asked.by_ref().take(shares.len()).collect();
                     (shared.away.ask(shared, self.plan, step.op), parts.first().copied())
                 }
-                Stand::Whole | Stand::Unplaced => {
-                    (shared.away.ask(shared, self.plan, step.op), asked.next())
-                }
+                Stand::Whole => (shared.away.ask(shared, self.plan, step.op), asked.next()),
+                Stand::Unplaced => (shared.away.ask(shared, self.plan, step.op), None),
             };
             owing.push(owes);
             outcomes.push(outcome);
@@ -35,27 +36,43 @@ impl<'r> Request<'_, '_, 'r> {
                 shared.away.admit_as(shared, (self.plan, step.op), (derived, owes), &why);
             }
         }
+        if is_admitted {
+            self.admit_silent(self.failure.as_ref().unwrap_or(&why));
+        }
         StoreError::Partial { outcomes: Box::new(outcomes), why: Box::new(why) }
     }
 
-    pub(super) fn conclude(self) -> Result<Outcomes, StoreError> {
+    /// Takes, and keeps in mind as owed, what an admitted request has of counters that do not answer.
+    fn admit_silent(&self, why: &StoreError) {
         let shared = &self.inner.shared;
-        let is_admitted = !self.is_denied && !self.has_denial();
-        let why = self.failure.as_ref().unwrap_or(&StoreError::Silent);
-        for step in self.steps.iter().filter(|_| is_admitted) {
-            if let Stand::Silent(at, _) = step.stand {
-                let mut derived = Plan::default();
-                self.inner.hints.with(shared, self.plan, step.op, |known| {
-                    let n = share(step.op.numbers.n, at, known.of());
-                    known.push(&mut derived, (self.plan, step.op), (at, n), step.op.action);
-                });
-                for owes in derived.asked() {
-                    shared.away.admit_as(shared, (self.plan, step.op), (&derived, owes), why);
+        for step in &self.steps {
+            let op = step.op;
+            match step.stand {
+                Stand::Alone(_) => {
+                    shared.away.admit_as(shared, (self.plan, op), (self.plan, op), why);
                 }
+                Stand::Silent(at, _) => {
+                    let mut derived = Plan::default();
+                    self.inner.hints.with(shared, self.plan, op, |known| {
+                        let n = share(op.numbers.n, at, known.of());
+                        known.push(&mut derived, (self.plan, op), (at, n), op.action);
+                    });
+                    for owes in derived.asked() {
+                        shared.away.admit_as(shared, (self.plan, op), (&derived, owes), why);
+                    }
+                }
+                _ => {}
             }
         }
+    }
+
+    pub(super) fn conclude(self) -> Result<Outcomes, StoreError> {
+        let is_admitted = !self.is_denied && !self.has_denial();
+        if is_admitted {
+            self.admit_silent(self.failure.as_ref().unwrap_or(&StoreError::Silent));
+        }
         let said = |step: &Step<'_, '_>| match step.stand {
-            Stand::Said(outcome) | Stand::Silent(_, outcome) => outcome,
+            Stand::Said(outcome) | Stand::Silent(_, outcome) | Stand::Alone(outcome) => outcome,
             Stand::Whole | Stand::Unplaced | Stand::Placed(_) => {
                 step.told.unwrap_or(Outcome::unasked(step.op.rule.on_store_failure))
             }

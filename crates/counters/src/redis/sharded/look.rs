@@ -70,7 +70,11 @@ impl Looked {
             };
             known.note(at, algorithm, part.room().min(room), &told, now_us);
         }
-        known.note_uneven(if looked.is_uneven() { looked.reset_us() } else { 0 }, now_us);
+        if looked.is_uneven() {
+            known.note_uneven(looked.reset_us(), now_us);
+        } else if looked.parts.iter().all(|part| !part.is_silent) {
+            known.note_uneven(0, now_us);
+        }
         looked
     }
 

@@ -25,10 +25,10 @@ pub(super) type Shares = SmallVec<[Share; 2]>;
 pub(super) fn charge(looked: &Looked, cost: u64, draw: u64) -> Shares {
     let order = |part: &Part| Reverse(part.room());
     if looked.is_uneven() {
-        // All who have seen the same meet in one part, which takes no more than all have together.
+        // All meet in the first part with room, which takes no more than all have together.
         let room = looked.room();
         let most = |part: &Part| part.used.saturating_add(part.room().min(room));
-        return in_order(looked, cost, Part::room, most, order);
+        return in_order(looked, cost, Part::room, most, |_| ());
     }
     let holding: SmallVec<[(u8, &Part); 8]> =
         (0..).zip(&looked.parts).filter(|(_, part)| cost <= part.room()).collect();

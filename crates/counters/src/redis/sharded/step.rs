@@ -18,6 +18,8 @@ pub(super) enum Stand {
     Said(Outcome),
     /// This part does not answer, the others are too little, and the limit says this without it.
     Silent(u8, Outcome),
+    /// It is on one counter, which does not answer, and the limit says this without it.
+    Alone(Outcome),
 }
 
 /// An operation, how far it has come, and what was last said of it in a request that has not passed.
