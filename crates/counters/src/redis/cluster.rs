@@ -59,6 +59,8 @@ pub(super) struct Cluster {
     pub(super) shared: Arc<Shared>,
     map: RefCell<SlotMap>,
     lines: RefCell<HashMap<Node, Rc<Wire>>>,
+    /// The same, by a node's place in the map.
+    owners: RefCell<Vec<Option<Rc<Wire>>>>,
     events: Rc<Events>,
     pub(super) far: Far,
     /// Why the map could not be read.
@@ -75,6 +77,7 @@ impl Cluster {
             shared,
             map: RefCell::default(),
             lines: RefCell::default(),
+            owners: RefCell::default(),
             events: Rc::default(),
             far: Far::default(),
             problem: RefCell::default(),
@@ -93,6 +96,7 @@ impl Cluster {
             () = self.redirect() => {}
             () = self.follow() => {}
         }
+        self.owners.borrow_mut().clear();
         for (_, wire) in self.lines.borrow_mut().drain() {
             wire.closing.notify_one();
         }
@@ -182,13 +186,16 @@ impl Cluster {
         self.wire(slot).ok_or_else(|| self.nobody(slot))
     }
 
+    #[inline]
     pub(super) fn wire(&self, slot: u16) -> Option<Rc<Wire>> {
         let map = self.map.borrow();
-        let node = map.node(slot)?;
-        if let Some(wire) = self.lines.borrow().get(node) {
-            return Some(Rc::clone(wire));
+        let owner = map.owner(slot)?;
+        let owners = &mut *self.owners.borrow_mut();
+        if owners.len() <= owner {
+            owners.resize_with(map.nodes().len(), || None);
         }
-        Some(self.line_to(node))
+        let wire = owners.get_mut(owner)?;
+        Some(Rc::clone(wire.get_or_insert_with(|| self.line_to(&map.nodes()[owner]))))
     }
 
     fn line_to(&self, node: &Node) -> Rc<Wire> {
@@ -274,6 +281,7 @@ impl Cluster {
         for node in map.nodes() {
             self.line_to(node);
         }
+        self.owners.borrow_mut().clear();
         *self.map.borrow_mut() = map;
     }
 

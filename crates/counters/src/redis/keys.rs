@@ -31,8 +31,16 @@ impl Keys {
     /// The Cluster slot of a counter.
     pub(super) fn slot<'r>(&self, plan: &Plan<'r>, op: &PlannedOp<'r>) -> u16 {
         let anchor = plan.anchor(op).unwrap_or(op.rule.id.as_bytes());
+        self.slot_at(op.rule.domain.as_bytes(), anchor)
+    }
+
+    #[inline]
+    fn slot_at(&self, domain: &[u8], anchor: &[u8]) -> u16 {
+        if anchor.len() <= LONGEST_ANCHOR && is_plain(domain) && is_plain(anchor) {
+            return crc_on(crc_on(crc_on(0, domain), b"|"), anchor) % SLOTS as u16;
+        }
         let mut tag = Vec::with_capacity(64);
-        self.append_tag(&mut tag, op.rule.domain.as_bytes(), anchor);
+        self.append_tag(&mut tag, domain, anchor);
         slot_of(&tag[self.prefix.len() + 1..tag.len() - 1])
     }
 
@@ -115,8 +123,13 @@ const fn is_special(byte: u8) -> bool {
 }
 
 #[inline]
+fn is_plain(text: &[u8]) -> bool {
+    !text.iter().any(|byte| is_special(*byte))
+}
+
+#[inline]
 fn append_escaped(out: &mut Vec<u8>, text: &[u8]) {
-    if !text.iter().any(|byte| is_special(*byte)) {
+    if is_plain(text) {
         out.extend_from_slice(text);
         return;
     }
@@ -186,7 +199,20 @@ mod tests {
         proptest::collection::vec(byte, 0..4)
     }
 
+    #[test]
+    fn the_slot_of_a_long_anchor_is_that_of_its_key() {
+        let anchor = [b'a'; 5000];
+        let slot = Keys::new("tg:").slot_at(b"d", &anchor);
+        assert_eq!(slot, slot_of(slot_part(&key(b"d", &anchor, b"id", b""))));
+    }
+
     proptest! {
+        #[test]
+        fn the_slot_is_that_of_the_key(domain in part(), anchor in part()) {
+            let slot = Keys::new("tg:").slot_at(&domain, &anchor);
+            prop_assert_eq!(slot, slot_of(slot_part(&key(&domain, &anchor, b"id", b""))));
+        }
+
         #[test]
         fn b59_distinct_counters_have_distinct_keys(
             a in (part(), part(), part(), part()),

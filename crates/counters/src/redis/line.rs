@@ -1,6 +1,6 @@
 //! One worker's line to the store: what waits, what is on the wire, what came back.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::error::StoreError;
 use super::options::Address;
 use super::replicas::Held;
 use super::resp;
-use super::slots::Node;
+use super::slots::{Node, SlotSet};
 use super::store::Shared;
 use crate::clock::Deadline;
 
@@ -56,7 +56,7 @@ pub(super) struct Line {
     pub(super) input_end: usize,
     pub(super) breaker: Breaker,
     /// Slots with a call under way.
-    pub(super) busy: HashSet<u16>,
+    pub(super) busy: SlotSet,
     sequence: u64,
     /// Sequence of the last call that carried the script's text.
     pub(super) loaded_at: Option<u64>,
@@ -83,7 +83,7 @@ impl Line {
             input: vec![0; INPUT],
             input_end: 0,
             breaker: Breaker::default(),
-            busy: HashSet::new(),
+            busy: SlotSet::empty(),
             sequence: 0,
             loaded_at: None,
             spare: Vec::new(),
@@ -261,7 +261,7 @@ impl Line {
             return self.pending.pop_front();
         }
         let mut few = self.pending.iter().take(SLOTS_COMPARED);
-        let at = few.position(|batch| batch.slot.is_none_or(|slot| !self.busy.contains(&slot)))?;
+        let at = few.position(|batch| batch.slot.is_none_or(|slot| !self.busy.contains(slot)))?;
         self.pending.remove(at)
     }
 
@@ -282,7 +282,9 @@ impl Line {
         }
         let is_charging = batch.body().call.is_charging();
         self.expect_replicas(is_charging);
-        self.busy.extend(batch.slot);
+        if let Some(slot) = batch.slot {
+            self.busy.insert(slot);
+        }
         self.in_flight.push_back(batch);
     }
 

@@ -69,7 +69,7 @@ impl Line {
             (body.call.kind(), body.call.reply_length())
         };
         if let Some(slot) = batch.slot {
-            self.busy.remove(&slot);
+            self.busy.remove(slot);
         }
         // Calls that may take their time say nothing of whether decisions come in time.
         let is_prompt = matches!(kind, Kind::Decide | Kind::Probe | Kind::Delete);

@@ -160,10 +160,12 @@ impl SlotMap {
         }
     }
 
-    /// The node that serves a slot, as far as is known.
+    /// The node that serves a slot, as far as is known, as its place among [`SlotMap::nodes`], where
+    /// it stays.
     #[inline]
-    pub(super) fn node(&self, slot: u16) -> Option<&Node> {
-        self.nodes.get(usize::from(*self.owners.get(usize::from(slot))?))
+    pub(super) fn owner(&self, slot: u16) -> Option<usize> {
+        let owner = *self.owners.get(usize::from(slot))?;
+        (owner != NOBODY).then_some(usize::from(owner))
     }
 
     /// Learns that a slot has moved.
@@ -186,6 +188,45 @@ impl SlotMap {
             self.nodes.len() - 1
         });
         number as u16
+    }
+}
+
+/// Some of a Cluster's slots.
+#[derive(Debug)]
+pub(super) struct SlotSet {
+    words: Box<[u64; SLOTS / 64]>,
+}
+
+impl SlotSet {
+    pub(super) fn empty() -> Self {
+        Self { words: Box::new([0; SLOTS / 64]) }
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, slot: u16) {
+        let (word, bit) = Self::place(slot);
+        self.words[word] |= bit;
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, slot: u16) {
+        let (word, bit) = Self::place(slot);
+        self.words[word] &= !bit;
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, slot: u16) -> bool {
+        let (word, bit) = Self::place(slot);
+        self.words[word] & bit != 0
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    const fn place(slot: u16) -> (usize, u64) {
+        let slot = slot as usize % SLOTS;
+        (slot / 64, 1 << (slot % 64))
     }
 }
 
@@ -232,6 +273,23 @@ mod tests {
         Node { host: host.to_owned(), port }
     }
 
+    fn owner(map: &SlotMap, slot: u16) -> Option<&Node> {
+        map.owner(slot).map(|at| &map.nodes()[at])
+    }
+
+    #[test]
+    fn a_set_of_slots_holds_what_was_put_into_it() {
+        let mut set = SlotSet::empty();
+        for slot in [0, 63, 64, 16_383] {
+            set.insert(slot);
+            assert!(set.contains(slot));
+        }
+        set.remove(63);
+        assert!(!set.contains(63) && set.contains(64) && !set.contains(1));
+        set.clear();
+        assert!((0..16_384).all(|slot| !set.contains(slot)));
+    }
+
     #[test]
     fn slots_are_those_of_the_specification() {
         // The specification's check value is 0x31C3 for "123456789".
@@ -274,13 +332,13 @@ mod tests {
             range(100, 16383, server(None, 3), server(Some("b"), 4)),
         ]);
         let mut map = SlotMap::read(&reply, &node("asked", 9), false).unwrap();
-        assert_eq!(map.node(99), Some(&node("a", 1)));
-        assert_eq!(map.node(100), Some(&node("asked", 3)));
+        assert_eq!(owner(&map, 99), Some(&node("a", 1)));
+        assert_eq!(owner(&map, 100), Some(&node("asked", 3)));
         assert_eq!(map.nodes().len(), 2);
         map.moved(100, node("c", 5));
-        assert_eq!(map.node(100), Some(&node("c", 5)));
-        assert_eq!(map.node(101), Some(&node("asked", 3)));
-        assert_eq!(SlotMap::default().node(0), None);
+        assert_eq!(owner(&map, 100), Some(&node("c", 5)));
+        assert_eq!(owner(&map, 101), Some(&node("asked", 3)));
+        assert_eq!(SlotMap::default().owner(0), None);
     }
 
     #[test]
@@ -299,10 +357,10 @@ mod tests {
             range(100, 199, vec![server("10.0.0.3", 3, "")]),
         ]);
         let read = |by_name| SlotMap::read(&reply, &node("asked", 9), by_name).unwrap();
-        assert_eq!(read(false).node(0), Some(&node("10.0.0.1", 1)));
+        assert_eq!(owner(&read(false), 0), Some(&node("10.0.0.1", 1)));
         let map = read(true);
         assert_eq!(map.nodes(), [node("one", 1), node("10.0.0.3", 3)]);
-        assert_eq!(map.node(100), Some(&node("10.0.0.3", 3)));
+        assert_eq!(owner(&map, 100), Some(&node("10.0.0.3", 3)));
         // Redirections name nodes as their peers do.
         assert_eq!(map.known_as(node("10.0.0.1", 1)), node("one", 1));
         assert_eq!(map.known_as(node("10.0.0.2", 2)), node("two", 2), "after a fail-over");

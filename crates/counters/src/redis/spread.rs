@@ -70,7 +70,11 @@ pub(super) async fn look(
 /// Begins to decide a plan whose counters lie in one slot, at a node that is known; none: it needs
 /// more than one call, or must wait for the node to be known.
 pub(super) fn begin(cluster: &Cluster, plan: &Plan<'_>) -> Option<Result<Aboard, StoreError>> {
-    let slot = Spread::of(cluster, plan).only_slot()?;
+    let mut slots = plan.asked().map(|op| cluster.shared.keys.slot(plan, op));
+    let slot = slots.next()?;
+    if !slots.all(|other| other == slot) {
+        return None;
+    }
     let wire = cluster.wire(slot).filter(|wire| wire.is_tried())?;
     Some(wire.board(plan, Kind::Decide, Some(slot), None, whole))
 }
