@@ -231,7 +231,10 @@ impl Future for Seat {
             }
             Stage::Failed(error) => Poll::Ready(Err(error.clone())),
             Stage::Waiting | Stage::Sent => {
-                member.waker = Some(cx.waker().clone());
+                // Requests of one task are all asked each time that one of them is answered.
+                if !member.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                    member.waker = Some(cx.waker().clone());
+                }
                 Poll::Pending
             }
         }
