@@ -48,8 +48,9 @@ def measure(scenario: str, ways: Mapping[str, Start], bar: Callable[[float], Bar
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--warmup", type=float, default=0.5)
+    parser.add_argument("--streams", type=int, default=16, help="requests in flight on each")
     options = parser.parse_args()
-    load = Load(options.seconds, options.warmup, connections=4, streams=16)
+    load = Load(options.seconds, options.warmup, connections=4, streams=options.streams)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-bench-")))
         found: dict[str, System] = {}
