@@ -92,7 +92,7 @@ async fn open(wire: &Wire, address: &Address) -> Result<(Stream, Vec<String>), A
 /// Serves one connection until it is over.
 async fn serve(wire: &Wire) -> Ended {
     let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
-    wire.line.borrow_mut().is_timer_set = false;
+    wire.line.borrow_mut().looks_at = None;
     poll_fn(|cx| {
         let line = &mut *wire.line.borrow_mut();
         if !line.driver.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -118,15 +118,12 @@ fn poll_deadlines(
     mut timer: Pin<&mut Sleep>,
     cx: &mut Context<'_>,
 ) -> Result<(), Arc<str>> {
-    if line.is_timer_set && timer.as_mut().poll(cx).is_pending() {
+    if line.looks_at.is_some() && timer.as_mut().poll(cx).is_pending() {
         return Ok(());
     }
     loop {
-        let Some(next) = line.expire()? else {
-            line.is_timer_set = false;
-            return Ok(());
-        };
-        line.is_timer_set = true;
+        line.looks_at = line.expire()?;
+        let Some(next) = line.looks_at else { return Ok(()) };
         timer.as_mut().reset(Instant::from_std(next.instant()));
         if timer.as_mut().poll(cx).is_pending() {
             return Ok(());

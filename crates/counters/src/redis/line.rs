@@ -64,7 +64,8 @@ pub(super) struct Line {
     pub(super) held: Held,
     /// The driver's, for a socket that is full or an idle timer.
     pub(super) driver: Option<Waker>,
-    pub(super) is_timer_set: bool,
+    /// When that timer goes off.
+    pub(super) looks_at: Option<Deadline>,
     /// True once the store has answered on this connection.
     pub(super) is_proven: bool,
 }
@@ -89,7 +90,7 @@ impl Line {
             spare: Vec::new(),
             held: Held::default(),
             driver: None,
-            is_timer_set: false,
+            looks_at: None,
             is_proven: false,
         }
     }
@@ -121,6 +122,12 @@ impl Line {
         self.stream.is_some() && !self.breaker.is_open()
     }
 
+    /// True if something waits for that slot, or is under way to it.
+    pub(super) fn is_busy_with(&self, slot: u16) -> bool {
+        let mut waiting = self.pending.iter().take(SLOTS_COMPARED);
+        self.busy.contains(slot) || waiting.any(|batch| batch.slot == Some(slot))
+    }
+
     pub(super) fn wake_driver(&self) {
         if let Some(driver) = &self.driver {
             driver.wake_by_ref();
@@ -146,6 +153,7 @@ impl Line {
         }
         let shared = &*self.shared;
         let fake_now = shared.fake_now();
+        let due = due.unwrap_or_else(|| Deadline::after(shared.patience));
         let operations = plan.asked().count();
         // The last one of the slot, so that its requests keep their order; settlings need not.
         let open = self
@@ -174,11 +182,11 @@ impl Line {
         let index = {
             let mut body = batch.body();
             let operations = body.call.push(&shared.keys, plan, part);
-            body.seat(operations, due.unwrap_or_else(|| Deadline::after(shared.patience)))
+            body.seat(operations, due)
         };
-        // The timer that is set may go off only after a deadline that began before this call.
-        self.is_timer_set &= due.is_none();
-        if !self.is_timer_set {
+        // A driver that is woken sends what waits, before others of this moment have joined.
+        if self.looks_at.is_none_or(|timer| due < timer) {
+            self.looks_at = None;
             self.wake_driver();
         }
         let leads = !is_open && self.in_flight.len() < self.most_in_flight();
@@ -207,7 +215,7 @@ impl Line {
             body.seat(operations, Deadline::after(CALL_PATIENCE))
         };
         self.pending.push_back(Rc::clone(&batch));
-        self.is_timer_set = false;
+        self.looks_at = None;
         self.send_ready();
         self.wake_driver();
         Ok(Seat::new(batch, index))

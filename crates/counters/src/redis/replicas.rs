@@ -119,7 +119,7 @@ impl Line {
         // The first of the batch is to have its answer in time.
         let until = batch.body().first_deadline().map_or(gives_up, |due| due.min(gives_up));
         self.held.until = self.held.until.into_iter().chain([until]).min();
-        self.is_timer_set = false;
+        self.looks_at = None;
         true
     }
 

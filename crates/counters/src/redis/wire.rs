@@ -5,7 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use tidegate_core::{Action, Plan, PlannedOp};
 use tokio::sync::Notify;
@@ -121,6 +121,10 @@ impl Future for Aboard {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(lead) = &mut self.lead {
+            if cx.waker().will_wake(Waker::noop()) {
+                // Who only looks is no task yet: the turn that the others are given begins later.
+                return Poll::Pending;
+            }
             ready!(lead.turn.as_mut().poll(cx));
             lead.wire.line.borrow_mut().send_ready();
             lead.is_done = true;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 use tidegate_core::{Action, Consistency, Outcome, Plan, PlannedOp, share};
 
-use super::known::{Known, Pick};
+use super::known::{Known, Pick, Way};
 use super::look::{self, Looked};
 use super::place::{self, Share, Shares};
 use super::step::{Stand, Step, denies};
@@ -70,12 +70,19 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
     fn new(inner: &'c Rc<Inner>, cluster: &'c Cluster, plan: &'p Plan<'r>) -> Self {
         let due = Deadline::after(inner.shared.patience);
         let now_us = inner.shared.clock.now_us();
-        let is_well =
-            |slot: u16| cluster.wire(slot).is_some_and(|wire| wire.line.borrow().can_be_asked());
+        let way = |slot: u16| {
+            let wire = cluster.wire(slot);
+            match wire.as_ref().map(|wire| wire.line.borrow()) {
+                Some(line) if !line.can_be_asked() => Way::Shut,
+                Some(line) if line.is_busy_with(slot) => Way::Busy,
+                Some(_) => Way::Free,
+                None => Way::Shut,
+            }
+        };
         let stand = |op: &PlannedOp<'r>| match (op.rule.consistency, op.action) {
             (Consistency::Sharded(_), Action::Charge(cost)) => {
                 let draw = inner.hints.draw();
-                let pick = |known: &mut Known| known.pick(cost, now_us, draw, is_well);
+                let pick = |known: &mut Known| known.pick(cost, now_us, draw, way);
                 match inner.hints.with(&inner.shared, plan, op, pick) {
                     Pick::Part(at) => {
                         let n = share(op.numbers.n, at, op.rule.consistency.parts());

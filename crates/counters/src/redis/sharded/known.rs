@@ -9,6 +9,9 @@ use crate::redis::keys::Keys;
 /// Requests that follow one another to one part: as many as some calls take. What waits together
 /// still leaves together then, where each for itself would make more calls of fewer requests.
 pub(super) const STAY: u16 = 512;
+/// The same while there is always something under way to that part: who leaves it then parts those
+/// that come from those that return, and each of the two makes calls of its own from there on.
+pub(super) const LONGEST_STAY: u16 = 8192;
 /// An anchor with what follows it stands in a key as it is up to 64 bytes.
 const LONGEST_ANCHOR: usize = 56;
 const HASH_BYTES: usize = 16;
@@ -26,9 +29,9 @@ pub(super) struct Known {
     /// Until when all parts are looked at for each charge, since after a lowering of N some may hold
     /// more than their share, which the others lack then; unix microseconds.
     uneven_until_us: u64,
-    /// Where the next requests go, and how many of them.
+    /// Where the last requests went, and how many of them.
     at: u8,
-    stay: u16,
+    stayed: u16,
 }
 
 /// A part.
@@ -41,6 +44,16 @@ pub(super) struct Seen {
     room: u64,
     room_until_us: u64,
     refuses_until_us: u64,
+}
+
+/// How it stands with a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Its server is not asked.
+    Shut,
+    /// Nothing is under way to it.
+    Free,
+    Busy,
 }
 
 /// Where a charge goes.
@@ -63,7 +76,7 @@ impl Known {
         };
         let parts = (0..of).map(seen).collect();
         let (limit, values) = (op.rule.uid, plan.key(op).into());
-        Self { limit, values, parts, anchor, n: op.numbers.n, uneven_until_us: 0, at: 0, stay: 0 }
+        Self { limit, values, parts, anchor, n: op.numbers.n, uneven_until_us: 0, at: 0, stayed: 0 }
     }
 
     /// How many parts there are.
@@ -112,23 +125,29 @@ impl Known {
         cost: u64,
         now_us: u64,
         draw: u64,
-        is_well: impl Fn(u16) -> bool,
+        way: impl Fn(u16) -> Way,
     ) -> Pick {
         if now_us < self.uneven_until_us {
             return Pick::Look;
         }
         let of = self.of();
         let may = |known: &Self, at: u8| known.may_have_room(at, cost, now_us);
-        let stands = |known: &Self, at: u8| is_well(known.parts[usize::from(at)].slot);
-        if self.stay > 0 && may(self, self.at) && stands(self, self.at) {
-            self.stay -= 1;
+        let way = |known: &Self, at: u8| way(known.parts[usize::from(at)].slot);
+        let stands = |known: &Self, at: u8| way(known, at) != Way::Shut;
+        let stays = match way(self, self.at) {
+            Way::Shut => false,
+            Way::Free => (1..STAY).contains(&self.stayed),
+            Way::Busy => (1..LONGEST_STAY).contains(&self.stayed),
+        };
+        if stays && may(self, self.at) {
+            self.stayed += 1;
             return Pick::Part(self.at);
         }
         let first = (draw % u64::from(of)) as u8;
         let mut all =
             (0..of).map(|step| ((u16::from(first) + u16::from(step)) % u16::from(of)) as u8);
         if let Some(at) = all.find(|at| may(self, *at) && stands(self, *at)) {
-            (self.at, self.stay) = (at, STAY - 1);
+            (self.at, self.stayed) = (at, 1);
             return Pick::Part(at);
         }
         // Where no server is well, one of them says so at once.

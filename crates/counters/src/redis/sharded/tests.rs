@@ -9,14 +9,14 @@ use tidegate_core::{
     Action, Algorithm, Descriptor, Identities, Outcome, Plan, RuleSet, Verb, share,
 };
 
-use super::known::{Known, Pick, STAY};
+use super::known::{Known, LONGEST_STAY, Pick, STAY, Way};
 use super::look::{Looked, questions};
 use super::place::{self, Share};
 use crate::redis::keys::Keys;
 use crate::redis::slots::SLOTS;
 
 const NOW: u64 = 1_700_000_000_000_000;
-const WELL: fn(u16) -> bool = |_| true;
+const WELL: fn(u16) -> Way = |_| Way::Free;
 
 fn rules(algorithm: &str, n: u64, parts: u8, per: &[&str]) -> RuleSet {
     let limit = json!({
@@ -105,6 +105,18 @@ fn each_part_lies_in_a_stretch_of_its_own_of_all_slots() {
 }
 
 #[test]
+fn requests_stay_longer_at_a_part_to_which_others_are_under_way() {
+    let rules = rules("fixed_window", 1_000_000, 8, &["tenant"]);
+    let mut known = known(&rules);
+    let mut pick = |draw: u16, way| known.pick(1, NOW, draw.into(), |_| way);
+    let first = pick(3, Way::Busy);
+    assert!((1..STAY + 7).all(|draw| pick(draw, Way::Busy) == first));
+    assert_eq!(pick(5, Way::Free), Pick::Part(5), "once all of them are back");
+    assert!((1..LONGEST_STAY).all(|draw| pick(draw, Way::Busy) == Pick::Part(5)));
+    assert_eq!(pick(6, Way::Busy), Pick::Part(6), "at last in any case");
+}
+
+#[test]
 fn requests_stay_at_a_part_for_a_while_and_leave_one_that_is_full() {
     let mut known = known(&rules("fixed_window", 800, 8, &["tenant"]));
     let first = known.pick(1, NOW, 3, WELL);
@@ -127,8 +139,11 @@ fn parts_that_are_full_or_too_small_must_be_looked_at_and_lost_ones_are_left_out
     let mut known = known(&rules("fixed_window", 80, 8, &["tenant"]));
     assert_eq!(known.pick(11, NOW, 0, WELL), Pick::Look);
     let slot = known.parts[2].slot;
-    assert_eq!(known.pick(1, NOW, 2, |it| it != slot), Pick::Part(3));
-    assert_eq!(known.pick(1, NOW, 4, |_| false), Pick::Part(4), "one says why none answers");
+    assert_eq!(
+        known.pick(1, NOW, 2, |it| if it == slot { Way::Shut } else { Way::Free }),
+        Pick::Part(3)
+    );
+    assert_eq!(known.pick(1, NOW, 4, |_| Way::Shut), Pick::Part(4), "one says why none answers");
     for at in 0..8 {
         known.note(at, Algorithm::FixedWindow, 0, &told(0), NOW);
     }
