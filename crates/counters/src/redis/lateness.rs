@@ -25,8 +25,7 @@ impl Line {
             let deadline = batch.expire();
             next = next.into_iter().chain(deadline).min();
         }
-        let oldest = self.in_flight.iter().filter_map(|batch| batch.body().first_deadline()).min();
-        if oldest.is_some_and(Deadline::is_over)
+        if self.oldest().is_some_and(Deadline::is_over)
             && self.breaker.is_late(self.shared.options.deadline)
         {
             self.shared.health.failed(&StoreError::Silent.to_string().into());
@@ -34,14 +33,20 @@ impl Line {
         if self.in_flight.is_empty() && self.breaker.wants_probe() {
             self.probe();
         }
-        let stuck = oldest.map(|deadline| deadline.plus(STUCK_AFTER));
+        let stuck = self.oldest().map(|deadline| deadline.plus(STUCK_AFTER));
         if stuck.is_some_and(Deadline::is_over) {
             return Err(Arc::from("the server does not answer"));
         }
         // A request that comes later counts on a timer that goes off within its own patience.
         let tick = stuck.map(|stuck| stuck.min(Deadline::after(self.shared.patience)));
-        let probe = self.breaker.next_probe();
+        // No probe is sent before what is on its way has ended.
+        let probe = self.breaker.next_probe().filter(|_| self.in_flight.is_empty());
         Ok(next.into_iter().chain(tick).chain(probe).min())
+    }
+
+    /// The first deadline of what is on its way.
+    fn oldest(&self) -> Option<Deadline> {
+        self.in_flight.iter().filter_map(|batch| batch.body().first_deadline()).min()
     }
 
     fn probe(&mut self) {
@@ -50,5 +55,40 @@ impl Line {
         batch.body().seat(0..0, Deadline::after(self.shared.patience));
         self.send(batch, By::Hash);
         self.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+
+    use super::*;
+    use crate::redis::call::Call;
+    use crate::redis::store::nowhere;
+
+    const SHORT: Duration = Duration::from_millis(40);
+
+    #[test]
+    fn nothing_is_due_while_a_call_is_out_but_its_end_and_then_a_probe_is_sent() {
+        let mut line = Line::new(nowhere(|options| options.deadline = SHORT), None);
+        let batch = Rc::new(Batch::new(Call::default(), Kind::Decide, None, None));
+        batch.body().seat(0..0, Deadline::after(Duration::ZERO));
+        line.in_flight.push_back(batch);
+        while !line.breaker.is_open() {
+            assert!(line.expire().is_ok());
+            sleep(SHORT / 4);
+        }
+        while line.breaker.next_probe().is_some_and(|probe| !probe.is_over()) {
+            sleep(SHORT / 4);
+        }
+        let next = line.expire().unwrap().unwrap();
+        assert!(!next.is_over(), "a worker would look again at once, and again");
+        assert_eq!(line.in_flight.len(), 1, "no probe yet");
+        // It was answered, too late.
+        line.in_flight.clear();
+        let next = line.expire().unwrap();
+        assert!(next.is_some_and(|next| !next.is_over()), "a probe may stay unanswered too");
+        let kind = line.in_flight.front().map(|batch| batch.body().call.kind());
+        assert_eq!(kind, Some(Kind::Probe));
     }
 }

@@ -135,3 +135,11 @@ impl RedisStore {
         &self.shared.options
     }
 }
+
+/// What the connections of a store share whose server nobody serves.
+#[cfg(test)]
+pub(super) fn nowhere(adjust: impl FnOnce(&mut RedisOptions)) -> Arc<Shared> {
+    let mut options = RedisOptions::parse("redis://127.0.0.1:1").unwrap();
+    adjust(&mut options);
+    RedisStore::new(options, Arc::default()).unwrap().shared
+}
