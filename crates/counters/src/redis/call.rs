@@ -221,6 +221,12 @@ impl Call {
         self.is_charging
     }
 
+    /// As if a request in it took something.
+    #[cfg(test)]
+    pub(super) const fn charges_something(&mut self) {
+        self.is_charging = true;
+    }
+
     pub(super) const fn kind(&self) -> Kind {
         self.kind
     }

@@ -107,7 +107,8 @@ impl Line {
         if self.shared.options.wait_replicas == 0 || !batch.body().call.is_charging() {
             return false;
         }
-        if self.held.is_short {
+        // One that was sent while replicas were behind has no question after it, though they are back.
+        if self.held.is_short || self.held.questions == 0 {
             let decisions = batch.body().aboard().count();
             self.shared.health.unreplicated(decisions, late(&self.shared.options));
             return false;
@@ -227,4 +228,39 @@ pub(super) fn note(reply: &Reply<'_>, decisions: usize, options: &RedisOptions, 
         _ => "the store does not say what its replicas have".to_owned(),
     };
     health.unreplicated(decisions, words);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redis::call::{By, Call};
+    use crate::redis::store::nowhere;
+
+    fn line() -> Line {
+        Line::new(nowhere(|options| options.wait_replicas = 1), None)
+    }
+
+    /// Puts a call that charges on the wire.
+    fn send(line: &mut Line) -> Rc<Batch> {
+        let batch = Rc::new(Batch::new(Call::default(), Kind::Decide, None, None));
+        batch.body().call.charges_something();
+        batch.body().seat(0..0, Deadline::after(Duration::from_secs(5)));
+        line.send(Rc::clone(&batch), By::Hash);
+        line.ask_for_replicas();
+        batch
+    }
+
+    #[test]
+    fn a_charge_is_held_for_a_question_that_was_asked_and_for_no_other() {
+        let mut line = line();
+        line.held.is_short = true;
+        let unasked = send(&mut line);
+        line.replicas_are_back();
+        assert!(!line.hold(&unasked, &[]), "nobody asks for its replicas");
+        assert!(!line.held.is_waiting() && line.held.next().is_none());
+        assert_eq!(line.shared.health.read().unreplicated, 1);
+        let asked = send(&mut line);
+        assert!(line.hold(&asked, &[]));
+        assert!(line.held.is_waiting() && line.held.next().is_some());
+    }
 }
