@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tidegate_core::{Plan, RuleSet, Verb};
 use tidegate_counters::clock::Deadline;
 use tidegate_counters::redis::RedisHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 const N: u64 = 1_000;
 
@@ -188,5 +188,64 @@ fn a_worker_that_leaves_has_told_what_it_admitted() {
         let other = redis_support::store(&server.url());
         let other = redis_support::handle(&other).await;
         assert_eq!(left(&other, &rules).await, N - used - 3);
+    });
+}
+
+/// Puts a bucket whose period is 0 in place of every counter; says how many there were.
+const SPOIL: &str = "local keys = redis.call('KEYS', '*|*') for _, key in ipairs(keys) do \
+                     redis.call('SET', key, struct.pack('<Bddddd', 20, 1, 1, 1, 1, 0)) end \
+                     return #keys";
+
+#[test]
+fn a_value_that_is_none_of_ours_stops_no_settling() {
+    let Some(server) = Server::start(&[]) else { return };
+    on_worker(async {
+        let bucket = |id: &str| {
+            let mut limit = limit(id, "token_bucket", N, 86400, &[]);
+            limit["consistency"] = json!("local");
+            limit
+        };
+        let rules = policy(&[bucket("one"), bucket("two")]);
+        let store = store(&server.url());
+        let handle = handle(&store).await;
+        warmed(&server, &handle, &rules).await;
+        let spoilt = server.run(&["EVAL", SPOIL, "0"]);
+        assert_eq!(spoilt, "2");
+        let deadline = Deadline::after(Duration::from_secs(10));
+        // Mirrors go by what they heard for a while.
+        while decide(&handle, &alone(&rules, Verb::Hit, 1)).await.is_ok() {
+            assert!(!deadline.is_over(), "nobody has met it");
+            sleep(Duration::from_millis(20)).await;
+        }
+        server.run(&["FLUSHALL"]);
+        let deadline = Deadline::after(Duration::from_secs(10));
+        while decide(&handle, &alone(&rules, Verb::Hit, 1)).await.is_err() {
+            assert!(!deadline.is_over(), "it is gone, and still met");
+            sleep(Duration::from_millis(20)).await;
+        }
+        warmed(&server, &handle, &rules).await;
+    });
+}
+
+#[test]
+fn a_worker_that_is_gone_leaves_no_counter_behind_that_is_settled_no_more() {
+    let Some(server) = Server::start(&[]) else { return };
+    let (rules, store) = (rules(), store(&server.url()));
+    on_worker(async {
+        let handle = handle(&store).await;
+        warmed(&server, &handle, &rules).await;
+        server.pause();
+        for _ in 0..3 {
+            // Where it may admit no more by itself, it asks in vain.
+            let asked = alone(&rules, Verb::Hit, 1);
+            let _ = timeout(Duration::from_millis(20), decide(&handle, &asked)).await;
+        }
+        // Two rounds: the counter is on its way by then.
+        sleep(Duration::from_millis(120)).await;
+    });
+    server.resume();
+    on_worker(async {
+        let handle = handle(&store).await;
+        warmed(&server, &handle, &rules).await;
     });
 }

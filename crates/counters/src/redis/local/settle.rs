@@ -1,12 +1,12 @@
 //! Telling the store what was admitted here, and hearing how its counters stand.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use tidegate_core::{Algorithm, Numbers};
 use tokio::task::yield_now;
 
-use super::mirror::Units;
+use super::mirror::{Mirror, Units};
 use super::table::Name;
 use super::told::Told;
 use crate::redis::call::{Kind, MOST_REQUESTS};
@@ -116,12 +116,12 @@ fn send_due(inner: &Rc<Inner>) {
             let few = names.split_off(names.len().saturating_sub(MOST_COUNTERS));
             let items = few.iter().filter_map(|name| item(inner, name)).collect();
             due.in_flight += 1;
-            let inner = Rc::clone(inner);
+            let mut settling = Settling { inner: Rc::clone(inner), items };
             tokio::task::spawn_local(async move {
-                send(&inner, slot, items).await;
-                let mut due = inner.due.borrow_mut();
-                due.in_flight -= 1;
-                schedule(&inner, &mut due);
+                settling.send(slot).await;
+                let inner = Rc::clone(&settling.inner);
+                drop(settling);
+                schedule(&inner, &mut inner.due.borrow_mut());
             });
         }
     }
@@ -141,33 +141,59 @@ fn item(inner: &Inner, name: &Name) -> Option<Item> {
     })
 }
 
-async fn send(inner: &Inner, slot: Option<u16>, items: Vec<Item>) {
-    let sent_us = inner.shared.clock.now_us();
-    let told = tell(inner, slot, &items).await;
-    let now_us = inner.shared.clock.now_us();
-    let table = &inner.shared.local;
-    // An operation for each window in which something was taken, at least one for a counter.
-    let operations: usize =
-        items.iter().map(|item| item.taken().iter().filter(|one| one.1 > 0).count().max(1)).sum();
-    let mut states = told.as_deref().ok().and_then(|told| {
-        let told = told.get(operations * RECORD..)?;
-        Told::read(told)
-    });
-    let is_unsent = told.as_ref().is_err_and(|error| !error.may_have_written());
-    for item in &items {
-        let state = states.as_mut().and_then(|told| Some((told.next()?, told.now_us)));
-        table.at(&item.name, |entry| {
+/// A call under way with the counters that have not heard of its end. However it ends, they do:
+/// else they would be settled no more, nor would others in its place.
+struct Settling {
+    inner: Rc<Inner>,
+    items: VecDeque<Item>,
+}
+
+impl Settling {
+    async fn send(&mut self, slot: Option<u16>) {
+        let clock = &self.inner.shared.clock;
+        let sent_us = clock.now_us();
+        let told = tell(&self.inner, slot, &self.items).await;
+        let now_us = clock.now_us();
+        // An operation for each window in which something was taken, at least one for a counter.
+        let taken = |item: &Item| item.taken().iter().filter(|one| one.1 > 0).count().max(1);
+        let operations: usize = self.items.iter().map(taken).sum();
+        let mut states = told.as_deref().ok().and_then(|told| {
+            let told = told.get(operations * RECORD..)?;
+            Told::read(told)
+        });
+        let is_unsent = told.as_ref().is_err_and(|error| !error.may_have_written());
+        while let Some(item) = self.items.pop_front() {
+            let state = states.as_mut().and_then(|told| Some((told.next()?, told.now_us)));
+            self.end(&item, |mirror| match state {
+                Some((state, store_us)) => mirror.settled(state, store_us, sent_us, now_us),
+                None => mirror.lost(is_unsent),
+            });
+        }
+    }
+
+    fn end(&self, item: &Item, hear: impl FnOnce(&mut Mirror)) {
+        self.inner.shared.local.at(&item.name, |entry| {
             entry.is_settling = false;
-            match state {
-                Some((state, store_us)) => entry.mirror.settled(state, store_us, sent_us, now_us),
-                None => entry.mirror.lost(is_unsent),
-            }
             entry.settled.notify_waiters();
+            hear(&mut entry.mirror);
         });
     }
 }
 
-async fn tell(inner: &Inner, slot: Option<u16>, items: &[Item]) -> Result<Vec<u8>, StoreError> {
+impl Drop for Settling {
+    fn drop(&mut self) {
+        while let Some(item) = self.items.pop_front() {
+            self.end(&item, |mirror| mirror.lost(false));
+        }
+        self.inner.due.borrow_mut().in_flight -= 1;
+    }
+}
+
+async fn tell(
+    inner: &Inner,
+    slot: Option<u16>,
+    items: &VecDeque<Item>,
+) -> Result<Vec<u8>, StoreError> {
     let wire = inner.owner.wire(slot)?;
     let seat = wire.line.borrow_mut().send_call(Kind::Settle, slot, |call| {
         for item in items {

@@ -3,6 +3,10 @@
 use tidegate_core::algorithms::State;
 use tidegate_core::algorithms::token_bucket::Bucket;
 use tidegate_core::algorithms::windows::Windows;
+use tidegate_core::units::MAX;
+
+/// The longest period that a limit may have, microseconds.
+const LONGEST_PERIOD_US: u64 = 366 * 86_400 * 1_000_000;
 
 /// What stands after the records of a settling.
 #[derive(Debug)]
@@ -16,7 +20,7 @@ impl<'t> Told<'t> {
     /// Reads the part after the records; none: it is something else.
     pub(super) fn read(told: &'t [u8]) -> Option<Self> {
         let (now, states) = told.split_first_chunk()?;
-        Some(Self { now_us: whole(*now), states })
+        Some(Self { now_us: whole(*now)?, states })
     }
 
     /// The next counter's state.
@@ -28,31 +32,35 @@ impl<'t> Told<'t> {
     }
 }
 
-/// A state as `decide.lua` packs it.
+/// A state as `decide.lua` packs it; none: it is none of ours, whoever wrote it.
 fn read(state: &[u8]) -> Option<State> {
     let Some((form, numbers)) = state.split_first() else { return Some(State::Absent) };
     let (numbers, rest) = numbers.as_chunks::<8>();
     if !rest.is_empty() {
         return None;
     }
-    let number = |at: usize| numbers.get(at).map(|number| whole(*number));
+    let number = |at: usize| numbers.get(at).and_then(|number| whole(*number));
     Some(match (form, numbers.len()) {
         (17, 2) => State::Windows(Windows { last: number(0)?, cur: number(1)?, prev: 0 }),
         (18, 3) => State::Windows(Windows { last: number(0)?, cur: number(1)?, prev: number(2)? }),
-        (20, 5) => State::Bucket(Bucket {
-            last: number(0)?,
-            level: number(1)?,
-            rem: number(2)?,
-            n: number(3)?,
-            period_us: number(4)?,
-        }),
+        (20, 5) => {
+            let [last, level, rem] = [number(0)?, number(1)?, number(2)?];
+            let [n, period_us] = [number(3)?, number(4)?];
+            let is_rate = n > 0 && (1..=LONGEST_PERIOD_US).contains(&period_us);
+            if !is_rate || rem >= period_us {
+                return None;
+            }
+            State::Bucket(Bucket { last, level, rem, n, period_us })
+        }
         _ => return None,
     })
 }
 
 /// A whole number below 2^53, as a double.
-fn whole(bytes: [u8; 8]) -> u64 {
-    f64::from_le_bytes(bytes) as u64
+fn whole(bytes: [u8; 8]) -> Option<u64> {
+    let number = f64::from_le_bytes(bytes);
+    let is_whole = (0.0..=MAX as f64).contains(&number) && number.fract() == 0.0;
+    is_whole.then_some(number as u64)
 }
 
 #[cfg(test)]
@@ -84,10 +92,28 @@ mod tests {
 
     #[test]
     fn what_is_no_state_of_ours_is_none() {
-        for bytes in [packed(17, &[1.0]), packed(19, &[1.0, 2.0]), vec![3, 17, 0, 0], vec![9, 17]] {
+        let bucket = |rem, n, period| packed(20, &[5.0, 2.0, rem, n, period]);
+        for bytes in [
+            packed(17, &[1.0]),
+            packed(19, &[1.0, 2.0]),
+            vec![3, 17, 0, 0],
+            vec![9, 17],
+            packed(17, &[1.0, -1.0]),
+            packed(17, &[1.5, 1.0]),
+            packed(18, &[1.0, 1.0, f64::NAN]),
+            packed(18, &[9_007_199_254_740_992.0, 1.0, 1.0]),
+            bucket(0.0, 10.0, 0.0),
+            bucket(0.0, 10.0, 0.5),
+            bucket(0.0, 10.0, -60e6),
+            bucket(0.0, 10.0, f64::NAN),
+            bucket(0.0, 10.0, 367.0 * 86_400e6),
+            bucket(0.0, 0.0, 60e6),
+            bucket(60e6, 10.0, 60e6),
+        ] {
             let bytes = [&7.0_f64.to_le_bytes()[..], &bytes].concat();
             assert_eq!(Told::read(&bytes).unwrap().next(), None);
         }
         assert!(Told::read(&[0; 7]).is_none());
+        assert!(Told::read(&f64::NAN.to_le_bytes()).is_none());
     }
 }
