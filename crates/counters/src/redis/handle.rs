@@ -1,6 +1,6 @@
 //! One worker thread's way to the store.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub(super) struct Inner {
     pub(super) heat: RefCell<Heat>,
     pub(super) due: RefCell<Due>,
     pub(super) hints: Hints,
+    /// Calls under way that charge what is owed.
+    pub(super) charges: Cell<usize>,
 }
 
 /// What is kept of a request while it waits for its answer.
@@ -168,12 +170,14 @@ impl RedisHandle {
                 heat: RefCell::default(),
                 due: RefCell::default(),
                 hints: Hints::default(),
+                charges: Cell::default(),
             }),
         }
     }
 
     /// With the tasks that keep what this node knows of counters and of other nodes.
     pub(super) fn tended(self) -> Self {
+        self.inner.shared.away.tend();
         tokio::task::spawn_local(local::tend(Rc::downgrade(&self.inner)));
         tokio::task::spawn_local(local::nodes::speak(Rc::downgrade(&self.inner)));
         self
@@ -296,7 +300,10 @@ impl RedisHandle {
         local::settle_all(&self.inner);
         repay_all(&self.inner);
         let due = Deadline::after(LONGEST_LEAVE);
-        let is_told = || local::is_settled(&self.inner) && self.inner.owner.is_idle();
+        let is_told = || {
+            let is_charged = self.inner.charges.get() == 0;
+            is_charged && local::is_settled(&self.inner) && self.inner.owner.is_idle()
+        };
         while !due.is_over() && !is_told() {
             sleep(Duration::from_millis(2)).await;
         }
@@ -304,17 +311,33 @@ impl RedisHandle {
 
     /// Forgets the counters that the plan meets.
     pub async fn reset(&self, plan: &Plan<'_>) -> Result<(), StoreError> {
+        let shared = &self.inner.shared;
+        let parts = match &self.inner.owner {
+            Owner::Server(_) => None,
+            Owner::Cluster(_) => Some(sharded::all_parts(&self.inner, plan)),
+        };
+        let counters = parts.as_ref().unwrap_or(plan);
         self.note_reset(plan);
+        // What is owed must not be charged behind the reset.
+        let owed = shared.away.withhold(shared, counters);
         let told = match &self.inner.owner {
             _ if plan.asked().next().is_none() => Ok(()),
             Owner::Server(wire) => {
                 wire.ask(plan, Kind::Delete, None, None, whole).await.map(|_| ())
             }
-            Owner::Cluster(cluster) => {
-                spread::reset(cluster, &sharded::all_parts(&self.inner, plan)).await
-            }
+            Owner::Cluster(cluster) => spread::reset(cluster, counters).await,
         };
         self.note_reset(plan);
+        if told.as_ref().is_err_and(|why| !why.may_have_written()) {
+            let now_us = shared.clock.now_us();
+            for owed in owed {
+                shared.away.put_back(owed, now_us);
+            }
+        } else {
+            shared.away.forget(shared, counters);
+            // The share is of the whole, also where the counters are parts of it.
+            shared.away.forget(shared, plan);
+        }
         told
     }
 

@@ -50,12 +50,30 @@ impl Counter {
     }
 
     /// True if there is nothing to remember.
-    pub(super) const fn is_idle(&self, now_us: u64) -> bool {
+    pub(super) fn is_idle(&self, now_us: u64) -> bool {
         let is_stale = match self.seen {
             Some((_, at_us)) => now_us.saturating_sub(at_us) > self.numbers.period_us,
             None => true,
         };
-        is_stale && matches!(self.owed, State::Absent)
+        is_stale && !self.owes() && !self.has_taken_alone(now_us)
+    }
+
+    /// True if some of what this node admitted of its share still counts.
+    fn has_taken_alone(&self, now_us: u64) -> bool {
+        match &self.alone {
+            None => false,
+            Some(State::Log(log)) => log.used(self.numbers.period_us, now_us) > 0,
+            Some(State::Slots(slots)) => {
+                slots.is_split_as(&self.numbers)
+                    && !slots.is_unused(&self.numbers, now_us.max(slots.last))
+            }
+            Some(state) => is_something(self.units(state, now_us)),
+        }
+    }
+
+    /// Forgets what the store said, and the share.
+    pub(super) fn forget(&mut self) {
+        (self.seen, self.alone) = (None, None);
     }
 
     /// The numbers of one of so many nodes.
@@ -128,12 +146,18 @@ impl Counter {
         was_nothing && self.owed != State::Absent
     }
 
-    /// What is still to be charged now; at most a whole limit for each window.
-    pub(super) fn debt(&mut self, now_us: u64) -> Debt {
+    /// What is owed, which is owed no longer, and what of it is still to be charged now.
+    pub(super) fn debt(&mut self, now_us: u64) -> (State, Debt) {
         let owed = std::mem::take(&mut self.owed);
+        let debt = self.units(&owed, now_us);
+        (owed, debt)
+    }
+
+    /// What of a state still counts; at most a whole limit for each window, parts of a unit whole.
+    fn units(&self, state: &State, now_us: u64) -> Debt {
         let period = self.numbers.period_us;
         let most = self.numbers.capacity(self.algorithm);
-        match owed {
+        match state {
             State::Bucket(bucket) => {
                 let left = bucket.drained(now_us.max(bucket.last));
                 [(0, 0), (now_us, left.used().min(most))]
@@ -155,40 +179,34 @@ impl Counter {
         }
     }
 
-    /// What could not be told is owed again, as far as it still counts in the window in which it was
-    /// admitted; true if it was owed nothing before.
-    pub(super) fn owe_again(&mut self, debt: Debt, now_us: u64) -> bool {
-        let [(_, before), (start, here)] = debt;
-        let period_us = self.numbers.period_us;
-        let (here, before) = match self.algorithm {
-            Algorithm::TokenBucket => {
-                let Numbers { n, .. } = self.numbers;
-                let told = Bucket { level: here, rem: 0, n, period_us, last: start };
-                (told.drained(now_us.max(start)).used(), 0)
-            }
-            Algorithm::Quota => (if now_us < start { here } else { 0 }, 0),
-            _ => {
-                let is_sliding = self.algorithm == Algorithm::SlidingWindow;
-                let told = Windows { prev: before, cur: here, last: start };
-                let rolled = told.rolled(period_us, now_us.max(start), is_sliding);
-                (rolled.cur, rolled.prev)
-            }
-        };
-        if here + before == 0 {
+    /// What could not be told is owed again as it was: it has drained, and windows have passed,
+    /// since it was admitted, however often it was tried. True if it was owed nothing before.
+    pub(super) fn owe_again(&mut self, told: State, now_us: u64) -> bool {
+        if !is_something(self.units(&told, now_us)) {
             return false;
         }
-        let was_nothing = !self.owes();
-        let owed = std::mem::take(&mut self.owed);
-        let mut met = Met::new(self.algorithm, self.numbers, owed, now_us);
+        let since = std::mem::replace(&mut self.owed, told);
+        if since == State::Absent {
+            return true;
+        }
+        let [(_, before), (_, here)] = self.units(&since, now_us);
+        let told = std::mem::take(&mut self.owed);
+        let mut met = Met::new(self.algorithm, self.numbers, told, now_us);
         met.add(here, before);
         self.owed = met.into_state().0;
-        was_nothing && self.owes()
+        false
     }
+}
+
+/// True if any unit is left.
+fn is_something(debt: Debt) -> bool {
+    debt.iter().any(|(_, units)| *units > 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_core::algorithms::calendar::Spent;
 
     const SECOND: u64 = 1_000_000;
     const NOW: u64 = 1_000_000 * 60_000;
@@ -243,16 +261,16 @@ mod tests {
     fn a_debt_drains_and_windows_pass_and_a_whole_limit_is_the_most() {
         let mut bucket = counter(Algorithm::TokenBucket, 60);
         assert!(bucket.owe(50, NOW));
-        assert_eq!(bucket.debt(NOW + 20 * SECOND)[1].1, 30);
-        assert_eq!(bucket.debt(NOW)[1], (0, 0), "told once");
+        assert_eq!(bucket.debt(NOW + 20 * SECOND).1[1].1, 30);
+        assert_eq!(bucket.debt(NOW).1[1], (0, 0), "told once");
         let mut window = counter(Algorithm::SlidingWindow, 60);
         assert!(window.owe(90, NOW));
         let start = NOW - NOW % (60 * SECOND);
-        let debt = window.debt(NOW + 60 * SECOND);
+        let debt = window.debt(NOW + 60 * SECOND).1;
         assert_eq!(debt, [(start, 60), (start + 60 * SECOND, 0)]);
         let mut fixed = counter(Algorithm::FixedWindow, 60);
         fixed.owe(5, NOW);
-        assert_eq!(fixed.debt(NOW + 60 * SECOND).map(|(_, units)| units), [0, 0]);
+        assert_eq!(fixed.debt(NOW + 60 * SECOND).1.map(|(_, units)| units), [0, 0]);
     }
 
     #[test]
@@ -260,9 +278,10 @@ mod tests {
         let mut window = counter(Algorithm::FixedWindow, 60);
         assert!(window.owe(5, NOW));
         assert!(!window.owe(1, NOW));
-        let debt = window.debt(NOW);
-        window.owe_again(debt, NOW);
-        assert_eq!(window.debt(NOW)[1].1, 6);
+        let (told, _) = window.debt(NOW);
+        assert!(window.owe(2, NOW));
+        assert!(!window.owe_again(told, NOW));
+        assert_eq!(window.debt(NOW).1[1].1, 8);
     }
 
     #[test]
@@ -274,13 +293,48 @@ mod tests {
         ] {
             let mut counter = counter(algorithm, 60);
             counter.owe(5, NOW + 59 * SECOND);
-            let debt = counter.debt(NOW + 59 * SECOND);
-            counter.owe_again(debt, NOW + 60 * SECOND);
-            let debt = counter.debt(NOW + 60 * SECOND);
+            let (told, _) = counter.debt(NOW + 59 * SECOND);
+            let is_owed = left != [0, 0];
+            assert_eq!(counter.owe_again(told, NOW + 60 * SECOND), is_owed);
+            let (_, debt) = counter.debt(NOW + 60 * SECOND);
             assert_eq!(debt.map(|(_, units)| units), left, "{algorithm:?}");
         }
         let mut quota = counter(Algorithm::Quota, 60);
-        quota.owe_again([(0, 0), (NOW, 5)], NOW);
+        quota.owe_again(State::Spent(Spent { count: 5, end: NOW, last: NOW - 1 }), NOW);
         assert!(!quota.owes(), "its period is over");
+    }
+
+    #[test]
+    fn a_debt_that_is_refused_again_and_again_drains_all_the_same() {
+        let mut bucket = counter(Algorithm::TokenBucket, 10);
+        bucket.owe(5, NOW);
+        for round in 1..=150 {
+            let now = NOW + round * SECOND / 5;
+            let (told, debt) = bucket.debt(now);
+            let drained = 10 * (now - NOW) / (60 * SECOND);
+            assert!(debt[1].1 <= 5 - drained, "{round}: {debt:?}");
+            bucket.owe_again(told, now);
+        }
+        assert!(!bucket.owes(), "5 units drain in 30 s");
+    }
+
+    #[test]
+    fn a_share_that_is_used_is_not_forgotten_before_it_comes_back() {
+        for algorithm in [
+            Algorithm::TokenBucket,
+            Algorithm::FixedWindow,
+            Algorithm::SlidingWindow,
+            Algorithm::SlidingLog,
+            Algorithm::SlidingSlots,
+        ] {
+            let mut counter = counter(algorithm, 100);
+            if algorithm == Algorithm::SlidingSlots {
+                counter.numbers.burst = 2 * 6;
+            }
+            assert!(counter.is_idle(NOW));
+            counter.take(1, 100, NOW);
+            assert!(!counter.is_idle(NOW), "{algorithm:?}");
+            assert!(counter.is_idle(NOW + 150 * SECOND), "{algorithm:?}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::table::{Owed, SHARDS};
+use crate::redis::batch::Seat;
 use crate::redis::call::{Kind, MOST_REQUESTS};
 use crate::redis::error::StoreError;
 use crate::redis::handle::Inner;
@@ -41,28 +42,53 @@ fn charge_some(inner: &Rc<Inner>, shards: usize, most: usize) {
     for (slot, mut all) in calls {
         while !all.is_empty() {
             let few = all.split_off(all.len().saturating_sub(MOST_IN_CALL));
-            let inner = Rc::clone(inner);
-            tokio::task::spawn_local(async move { charge(&inner, slot, few).await });
+            let charge = Charge::new(inner, slot, few);
+            // At once: a reset that comes next must not be overtaken.
+            if let Ok(seat) = charge.send() {
+                tokio::task::spawn_local(charge.end(seat));
+            }
         }
     }
 }
 
-async fn charge(inner: &Inner, slot: Option<u16>, few: Vec<Owed>) {
-    let told = tell(inner, slot, &few).await;
-    if told.is_err_and(|error| !error.may_have_written()) {
-        let now_us = inner.shared.clock.now_us();
-        for owed in few {
-            inner.shared.away.put_back(&owed, now_us);
+/// A call under way, counted until it ends. What the store has then surely not heard is owed again.
+struct Charge {
+    inner: Rc<Inner>,
+    slot: Option<u16>,
+    unheard: Vec<Owed>,
+}
+
+impl Charge {
+    fn new(inner: &Rc<Inner>, slot: Option<u16>, unheard: Vec<Owed>) -> Self {
+        inner.charges.update(|charges| charges + 1);
+        Self { inner: Rc::clone(inner), slot, unheard }
+    }
+
+    async fn end(mut self, seat: Seat) {
+        let few = std::mem::take(&mut self.unheard);
+        let told = seat.told().await;
+        if told.is_err_and(|error| !error.may_have_written()) {
+            self.unheard = few;
         }
+    }
+
+    fn send(&self) -> Result<Seat, StoreError> {
+        let wire = self.inner.owner.wire(self.slot)?;
+        let mut line = wire.line.borrow_mut();
+        line.send_call(Kind::Settle, self.slot, |call| {
+            for Owed { stored, algorithm, numbers, debt, .. } in &self.unheard {
+                call.push_debt(stored, *algorithm, *numbers, debt.iter().copied());
+            }
+        })
     }
 }
 
-async fn tell(inner: &Inner, slot: Option<u16>, few: &[Owed]) -> Result<(), StoreError> {
-    let wire = inner.owner.wire(slot)?;
-    let seat = wire.line.borrow_mut().send_call(Kind::Settle, slot, |call| {
-        for Owed { stored, algorithm, numbers, debt, .. } in few {
-            call.push_debt(stored, *algorithm, *numbers, debt.iter().copied());
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let now_us = self.inner.shared.clock.now_us();
+        for owed in self.unheard.drain(..) {
+            self.inner.shared.away.put_back(owed, now_us);
         }
-    })?;
-    seat.told().await.map(|_| ())
+        self.inner.charges.update(|charges| charges - 1);
+    }
 }

@@ -1,9 +1,10 @@
 //! The counters that a node remembers while their store is away.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hashbrown::HashTable;
 use parking_lot::Mutex;
+use tidegate_core::algorithms::State;
 use tidegate_core::{
     Action, Algorithm, LimitUid, Numbers, OnStoreFailure, Outcome, Plan, PlannedOp,
 };
@@ -63,9 +64,16 @@ pub(in crate::redis) struct Away {
     owing: AtomicUsize,
     /// The shard to look through next.
     hand: AtomicUsize,
+    /// True if some worker charges what is owed. Callers that block do not, so they owe nothing.
+    is_tended: AtomicBool,
 }
 
 impl Away {
+    /// From now on what is owed will be charged.
+    pub(in crate::redis) fn tend(&self) {
+        self.is_tended.store(true, Ordering::Relaxed);
+    }
+
     /// Takes note of what the store said, for the limits that will go on without it.
     #[inline]
     pub(in crate::redis) fn see(&self, shared: &Shared, plan: &Plan<'_>, outcomes: &Outcomes) {
@@ -145,7 +153,10 @@ impl Away {
             self.with(shared, plan, op, now_us, |counter| counter.take(cost, nodes, now_us));
         }
         // A value that is none of ours takes no charge later either.
-        if why.may_have_written() || *why == StoreError::ForeignValue {
+        if !self.is_tended.load(Ordering::Relaxed)
+            || why.may_have_written()
+            || *why == StoreError::ForeignValue
+        {
             return;
         }
         let owe = |counter: &mut Counter| counter.owe(cost, now_us);
@@ -220,14 +231,48 @@ impl Away {
     }
 
     /// What could not be told is owed again.
-    pub(super) fn put_back(&self, owed: &Owed, now_us: u64) {
-        let Owed { hash, limit, key, debt, .. } = owed;
-        let mut shard = self.shard(*hash).lock();
-        if let Some(known) = shard.known.find_mut(*hash, |known| known.is(*limit, key))
-            && known.counter.owe_again(*debt, now_us)
+    pub(in crate::redis) fn put_back(&self, owed: Owed, now_us: u64) {
+        let Owed { hash, limit, key, state, .. } = owed;
+        let mut shard = self.shard(hash).lock();
+        if let Some(known) = shard.known.find_mut(hash, |known| known.is(limit, &key))
+            && known.counter.owe_again(state, now_us)
         {
             self.owing.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// What is owed to the counters of a plan, which are about to be reset: it is owed no longer.
+    pub(in crate::redis) fn withhold(&self, shared: &Shared, plan: &Plan<'_>) -> Vec<Owed> {
+        let now_us = shared.clock.now_us();
+        let withhold = |known: &mut Known| {
+            known.counter.owes().then(|| {
+                self.owing.fetch_sub(1, Ordering::Relaxed);
+                Owed::of(known, now_us)
+            })
+        };
+        plan.asked().filter_map(|op| self.known(shared, plan, op, withhold)?).collect()
+    }
+
+    /// The counters of a plan were reset.
+    pub(in crate::redis) fn forget(&self, shared: &Shared, plan: &Plan<'_>) {
+        drop(self.withhold(shared, plan));
+        for op in plan.asked() {
+            self.known(shared, plan, op, |known| known.counter.forget());
+        }
+    }
+
+    /// Does something with a counter of which something is remembered.
+    fn known<'r, T>(
+        &self,
+        shared: &Shared,
+        plan: &Plan<'r>,
+        op: &PlannedOp<'r>,
+        act: impl FnOnce(&mut Known) -> T,
+    ) -> Option<T> {
+        let (limit, key) = (op.rule.uid, plan.key(op));
+        let hash = shared.changes.hash(limit, key);
+        let mut shard = self.shard(hash).lock();
+        shard.known.find_mut(hash, |known| known.is(limit, key)).map(act)
     }
 }
 
@@ -238,7 +283,7 @@ fn is_alone(op: &PlannedOp<'_>) -> bool {
 
 /// What one counter is to be charged.
 #[derive(Debug)]
-pub(super) struct Owed {
+pub(in crate::redis) struct Owed {
     hash: u64,
     limit: LimitUid,
     key: Box<[u8]>,
@@ -246,13 +291,15 @@ pub(super) struct Owed {
     pub(super) slot: u16,
     pub(super) algorithm: Algorithm,
     pub(super) numbers: Numbers,
+    /// What is owed, to the parts of a unit, and what of it goes on the wire.
+    state: State,
     pub(super) debt: Debt,
 }
 
 impl Owed {
     fn of(known: &mut Known, now_us: u64) -> Self {
         let Counter { algorithm, numbers, .. } = known.counter;
-        let debt = known.counter.debt(now_us);
+        let (state, debt) = known.counter.debt(now_us);
         Self {
             hash: known.hash,
             limit: known.limit,
@@ -261,6 +308,7 @@ impl Owed {
             slot: known.slot,
             algorithm,
             numbers,
+            state,
             debt,
         }
     }
@@ -315,8 +363,8 @@ mod tests {
         }
         assert!(taken.len() == 10 && taken.iter().all(|owed| owed.slot == 1));
         assert_eq!(away.owing.load(Ordering::Relaxed), 990);
-        away.put_back(&taken[0], NOW);
-        away.put_back(&taken[1], NOW + NUMBERS.period_us);
+        away.put_back(taken.remove(0), NOW);
+        away.put_back(taken.remove(0), NOW + NUMBERS.period_us);
         assert_eq!(away.owing.load(Ordering::Relaxed), 991, "the second counts no more");
         let rest = away.take((SHARDS, usize::MAX), |_| true, NOW).len();
         assert_eq!((rest, away.owing.load(Ordering::Relaxed)), (991, 0));
