@@ -8,7 +8,8 @@
 use sha2::{Digest, Sha256};
 use tidegate_core::{Algorithm, Plan, PlannedOp, Rule};
 
-use super::slots::{SLOTS, crc_on, slot_of};
+use super::checksum::crc_on;
+use super::slots::{SLOTS, slot_of};
 
 /// Version of the states' form in `decide.lua`. Another form gets other keys.
 const FORM: u8 = b'1';

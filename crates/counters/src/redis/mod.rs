@@ -14,6 +14,7 @@ mod blocking_cluster;
 mod breaker;
 mod call;
 mod changes;
+mod checksum;
 mod cluster;
 mod connection;
 mod denials;
