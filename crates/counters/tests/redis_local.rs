@@ -6,6 +6,7 @@ mod redis_support;
 
 use std::time::Duration;
 
+use redis_support::cluster::{Cluster, ask, of};
 use redis_support::{Server, decide, handle, limit, on_worker, plan, policy, store};
 use serde_json::{Value, json};
 use tidegate_core::{Plan, RuleSet, Verb};
@@ -51,6 +52,16 @@ async fn warmed(server: &Server, handle: &RedisHandle, rules: &RuleSet) -> u64 {
         assert!(!deadline.is_over(), "the store decides for ever");
         sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// A Cluster whose first master has a local limit over everybody, and its second an exact one for a
+/// tenant.
+fn apart() -> Option<(Cluster, RuleSet, String)> {
+    let cluster = Cluster::start(false)?;
+    let (tenant, all) = cluster.names();
+    let each = limit("each", "fixed_window", N, 86400, &["tenant"]);
+    let rules = policy(&[local(&all, N, &[]), each]);
+    Some((cluster, rules, tenant))
 }
 
 async fn until_left(handle: &RedisHandle, rules: &RuleSet, expected: u64) {
@@ -247,5 +258,74 @@ fn a_worker_that_is_gone_leaves_no_counter_behind_that_is_settled_no_more() {
     on_worker(async {
         let handle = handle(&store).await;
         warmed(&server, &handle, &rules).await;
+    });
+}
+
+#[test]
+fn a_refund_that_brings_new_numbers_gives_back_what_was_not_told_yet() {
+    // Under the last ones the limit is too small for shares of nodes.
+    for n in [2 * N, 50] {
+        let Some(server) = Server::start(&[]) else { return };
+        on_worker(async {
+            let mut identities = tidegate_core::Identities::default();
+            let mut rules_of =
+                |n: u64| redis_support::policy_with(&[local("all", n, &[])], &mut identities);
+            let (old, new) = (rules_of(N), rules_of(n));
+            let store = store(&server.url());
+            let handle = handle(&store).await;
+            warmed(&server, &handle, &old).await;
+            handle.reset(&alone(&old, Verb::Peek, 1)).await.unwrap();
+            for _ in 0..3 {
+                assert!(decide(&handle, &alone(&old, Verb::Hit, 1)).await.unwrap()[0].fits);
+            }
+            decide(&handle, &alone(&new, Verb::Refund, 3)).await.unwrap();
+            sleep(Duration::from_millis(200)).await;
+            until_left(&handle, &new, n).await;
+        });
+    }
+}
+
+#[test]
+fn what_passes_beside_a_master_that_is_away_is_counted_where_the_node_decides() {
+    let Some((cluster, rules, tenant)) = apart() else { return };
+    on_worker(async {
+        let store = cluster.store();
+        let handle = handle(&store).await;
+        let look = alone(&rules, Verb::Peek, 1);
+        let mut used = 0;
+        while !store.is_mirrored(&look, &look.ops[0]) {
+            used += u64::from(ask(&handle, &alone(&rules, Verb::Hit, 1)).await.0[0].fits);
+            sleep(Duration::from_millis(5)).await;
+        }
+        cluster.masters[1].pause();
+        for _ in 0..2 {
+            let (told, is_whole) = ask(&handle, &of(&rules, Verb::Hit, 1, &tenant)).await;
+            assert!(!is_whole && told[1].is_unasked && !told[0].is_unasked);
+            assert!(told.iter().all(|one| one.fits));
+        }
+        until_left(&handle, &rules, N - used - 2).await;
+        cluster.masters[1].resume();
+    });
+}
+
+#[test]
+fn what_the_node_denies_is_denied_beside_a_master_that_is_away() {
+    let Some((cluster, rules, tenant)) = apart() else { return };
+    on_worker(async {
+        let store = cluster.store();
+        // This one has heard no denial.
+        let (handle, other) = (handle(&store).await, redis_support::handle(&store).await);
+        let deadline = Deadline::after(Duration::from_secs(20));
+        let look = alone(&rules, Verb::Peek, 1);
+        while !store.is_mirrored(&look, &look.ops[0]) || ask(&other, &look).await.0[0].fits {
+            assert!(!deadline.is_over());
+            let left = ask(&other, &look).await.0[0].remaining;
+            ask(&other, &alone(&rules, Verb::Hit, left.max(1))).await;
+        }
+        cluster.masters[1].pause();
+        let (told, is_whole) = ask(&handle, &of(&rules, Verb::Hit, 1, &tenant)).await;
+        assert!(!is_whole && told[1].is_unasked && !told[0].is_unasked);
+        assert!(!told[0].fits);
+        cluster.masters[1].resume();
     });
 }

@@ -4,133 +4,17 @@
 
 mod redis_support;
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redis_support::{Plain, Server, handle, limit, on_worker, plan, policy, timed};
-use serde_json::{Value, json};
+use redis_support::cluster::{Cluster, DEADLINE, ask, of, with};
+use redis_support::{Server, decide, handle, limit, on_worker, plan, policy, timed};
+use serde_json::json;
 use tidegate_core::{Descriptor, Plan, RuleSet, Verb};
 use tidegate_counters::clock::Deadline;
-use tidegate_counters::redis::{RedisHandle, RedisOptions, RedisStore, StoreError};
-use tidegate_counters::{Clock, Outcomes};
+use tidegate_counters::redis::{RedisHandle, StoreError};
 
 type Entry<'e> = (&'e [u8], &'e [u8]);
-
-const DEADLINE: Duration = Duration::from_millis(400);
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// Two masters with half of the slots each; a port is the one that the second announces.
-struct Cluster {
-    masters: [Server; 2],
-    /// Tells the way to the second, if it is announced, to pass on one more call, and no other.
-    is_closing: Arc<AtomicBool>,
-}
-
-impl Cluster {
-    fn start(has_proxy: bool) -> Option<Self> {
-        let is_closing = Arc::new(AtomicBool::new(false));
-        let (first, second, announced) = (free_port(), free_port(), free_port());
-        let options = ["--cluster-enabled", "yes", "--cluster-require-full-coverage", "no"];
-        let bus = |port: u16| ["--cluster-port".to_owned(), port.to_string()];
-        let words = |more: &[String]| -> Vec<String> {
-            options.iter().map(|word| (*word).to_owned()).chain(more.iter().cloned()).collect()
-        };
-        let begin = |words: Vec<String>| {
-            Server::start(&words.iter().map(String::as_str).collect::<Vec<_>>())
-        };
-        let one = begin(words(&bus(first)))?;
-        let mut more = bus(second).to_vec();
-        if has_proxy {
-            more.extend(["--cluster-announce-port".to_owned(), announced.to_string()]);
-        }
-        let two = begin(words(&more))?;
-        if has_proxy {
-            pass_on(announced, two.port, Arc::clone(&is_closing));
-        }
-        one.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
-        two.run(&["CLUSTER", "ADDSLOTSRANGE", "8192", "16383"]);
-        one.run(&["CLUSTER", "MEET", "127.0.0.1", &two.port.to_string(), &second.to_string()]);
-        let deadline = Deadline::after(Duration::from_secs(20));
-        let knows = |server: &Server| {
-            let said = server.run(&["CLUSTER", "INFO"]);
-            said.contains("cluster_state:ok") && said.contains("cluster_slots_assigned:16384")
-        };
-        while !(knows(&one) && knows(&two)) {
-            assert!(!deadline.is_over(), "no Cluster came of them");
-            thread::sleep(Duration::from_millis(10));
-        }
-        Some(Self { masters: [one, two], is_closing })
-    }
-
-    fn store(&self) -> RedisStore {
-        let url = format!("redis+cluster://127.0.0.1:{}", self.masters[0].port);
-        let mut options = RedisOptions::parse(&url).unwrap();
-        options.deadline = DEADLINE;
-        RedisStore::new(options, Arc::new(Clock::default())).unwrap()
-    }
-
-    /// A tenant of the second master, and a domain's limit for everybody of the first.
-    fn names(&self) -> (String, String) {
-        let slot = |tag: String| -> u16 {
-            Plain::connect(self.masters[0].port).run(&["CLUSTER", "KEYSLOT", &tag]).parse().unwrap()
-        };
-        let name = |head: &str, is_second: bool| {
-            let names = (0..100).map(|at| format!("{head}{at}"));
-            let mut here = names.filter(|name| (slot(format!("shop|{name}")) > 8191) == is_second);
-            here.next().unwrap()
-        };
-        (name("tenant", true), name("all", false))
-    }
-}
-
-/// Passes everything on until told that the next thing said by a client is the last.
-fn pass_on(port: u16, server: u16, is_closing: Arc<AtomicBool>) {
-    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
-    let forward = |mut from: TcpStream, mut to: TcpStream, is_closing: Option<Arc<AtomicBool>>| {
-        thread::spawn(move || {
-            let (mut buffer, mut is_closed) = (vec![0; 65536], false);
-            while let Ok(count @ 1..) = from.read(&mut buffer) {
-                let is_last = is_closing.as_ref().is_some_and(|one| one.load(Ordering::SeqCst));
-                if !is_closed && to.write_all(&buffer[..count]).is_err() {
-                    break;
-                }
-                is_closed |= is_last;
-            }
-        });
-    };
-    thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            let Ok(upstream) = TcpStream::connect(("127.0.0.1", server)) else { continue };
-            let (back, there) = (upstream.try_clone().unwrap(), client.try_clone().unwrap());
-            forward(client, upstream, Some(Arc::clone(&is_closing)));
-            forward(back, there, None);
-        }
-    });
-}
-
-fn with(mut limit: Value, name: &str, value: Value) -> Value {
-    limit[name] = value;
-    limit
-}
-
-async fn ask(handle: &RedisHandle, plan: &Plan<'_>) -> (Outcomes, bool) {
-    match handle.decide(plan).await {
-        Ok(outcomes) => (outcomes, true),
-        Err(StoreError::Partial { outcomes, .. }) => (*outcomes, false),
-        Err(error) => panic!("{error}"),
-    }
-}
-
-fn of<'r>(rules: &'r RuleSet, verb: Verb, cost: u64, tenant: &str) -> Plan<'r> {
-    plan(rules, verb, cost, &[(b"tenant", tenant.as_bytes())])
-}
 
 /// What the two limits have left, once both say so.
 async fn comes_to(handle: &RedisHandle, rules: &RuleSet, tenant: &str, expected: [u64; 2]) {
@@ -253,5 +137,94 @@ fn what_a_request_gives_back_stays_taken_if_another_part_denies_it() {
         assert!(told[0].fits && told[1].fits);
         assert_eq!(told[1].remaining, 600);
         assert_eq!(left().await, [4, 600]);
+    });
+}
+
+#[test]
+fn of_two_slots_that_do_not_answer_each_is_owed_what_it_has_not_heard_of() {
+    for is_unsent_first in [true, false] {
+        let Some(mut cluster) = Cluster::start(false) else { return };
+        let (tenant, all) = cluster.names();
+        let all = limit(&all, "fixed_window", 1000, 86400, &[]);
+        let each = limit("each", "fixed_window", 1000, 86400, &["tenant"]);
+        let rules = policy(&if is_unsent_first { [all, each] } else { [each, all] });
+        on_worker(async {
+            let store = cluster.store();
+            let handle = handle(&store).await;
+            // Both seen far from their limits, so that the next one takes without a look.
+            assert!(ask(&handle, &of(&rules, Verb::Hit, 1, &tenant)).await.1);
+            cluster.masters[0].kill();
+            let alone = plan(&rules, Verb::Peek, 1, &[]);
+            while !matches!(decide(&handle, &alone).await, Err(StoreError::Disconnected { .. })) {}
+            cluster.masters[1].pause();
+            let (told, _) = ask(&handle, &of(&rules, Verb::Hit, 5, &tenant)).await;
+            assert!(told.iter().all(|one| one.fits && one.is_unasked));
+            cluster.masters[1].resume();
+            cluster.masters[0].spawn();
+            // The first was empty when it came back. The second has had it, late.
+            let left = if is_unsent_first { [1000 - 5, 1000 - 6] } else { [1000 - 6, 1000 - 5] };
+            comes_to(&handle, &rules, &tenant, left).await;
+        });
+    }
+}
+
+#[test]
+fn what_two_slots_did_not_say_when_they_were_looked_at_is_owed() {
+    let Some(cluster) = Cluster::start(false) else { return };
+    let (tenant, all) = cluster.names();
+    let rules = policy(&[
+        limit(&all, "fixed_window", 1000, 86400, &[]),
+        limit("each", "fixed_window", 1000, 86400, &["tenant"]),
+    ]);
+    on_worker(async {
+        let store = cluster.store();
+        let handle = handle(&store).await;
+        // Seen near to their limits, so that the next one looks first.
+        assert!(ask(&handle, &of(&rules, Verb::Hit, 600, &tenant)).await.1);
+        cluster.masters.iter().for_each(Server::pause);
+        let (told, _) = ask(&handle, &of(&rules, Verb::Hit, 5, &tenant)).await;
+        assert!(told.iter().all(|one| one.fits && one.is_unasked));
+        cluster.masters.iter().for_each(Server::resume);
+        comes_to(&handle, &rules, &tenant, [1000 - 605, 1000 - 605]).await;
+    });
+}
+
+#[test]
+fn a_refund_left_for_later_hides_no_charge_that_must_be_given_back() {
+    let Some(cluster) = Cluster::start(false) else { return };
+    let (tenant, all) = cluster.names();
+    let shadow = limit("shadow", "fixed_window", 1, 86400, &["tenant"]);
+    let rules = policy(&[
+        limit("back", "fixed_window", 1000, 86400, &["back"]),
+        with(shadow, "on_exceed", json!("shadow")),
+        limit("each", "fixed_window", 1000, 86400, &["tenant"]),
+        limit("kind", "fixed_window", 3, 86400, &["kind"]),
+    ]);
+    on_worker(async {
+        let store = cluster.store();
+        let handles = [handle(&store).await, handle(&store).await];
+        let back: &[Entry<'_>] = &[(b"back", tenant.as_bytes())];
+        let who: &[Entry<'_>] = &[(b"tenant", tenant.as_bytes()), (b"kind", all.as_bytes())];
+        let hit = plan(&rules, Verb::Hit, 1, who);
+        for _ in 0..2 {
+            assert!(ask(&handles[0], &hit).await.1);
+        }
+        let costs = [(&b"requests"[..], 1)];
+        let both = || {
+            let of = |entries, verb| Descriptor { entries, costs: &costs, verb, rate: None };
+            let descriptors = [of(back, Verb::Refund), of(who, Verb::Hit)];
+            Plan::new(rules.domain(b"shop").unwrap(), &descriptors, 0).unwrap()
+        };
+        let (first, second) = (both(), both());
+        // Both see the last unit.
+        let (first, second) = tokio::join!(ask(&handles[0], &first), ask(&handles[1], &second));
+        assert_ne!(first.0[3].fits, second.0[3].fits);
+        let deadline = Deadline::after(Duration::from_secs(10));
+        let look = plan(&rules, Verb::Peek, 1, &[(b"tenant", tenant.as_bytes())]);
+        while ask(&handles[0], &look).await.0[1].remaining != 1000 - 3 {
+            assert!(!deadline.is_over(), "a denied request keeps what it took");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(ask(&handles[0], &look).await.0[0].remaining, 0, "of the shadow it took none");
     });
 }

@@ -76,6 +76,15 @@ impl StoreError {
         }
     }
 
+    /// The same of a counter that was only looked at, which has heard of no charge.
+    pub(super) fn before_a_charge(&self) -> Self {
+        match self {
+            // It takes no charge later either.
+            Self::ForeignValue => Self::ForeignValue,
+            _ => Self::Silent,
+        }
+    }
+
     /// What went wrong, without what limits said all the same.
     #[must_use]
     pub fn cause(self) -> Self {

@@ -16,6 +16,7 @@ use super::error::StoreError;
 use super::line::Line;
 use super::local::{self, Due, Heat, Name, Standing};
 use super::options::Address;
+use super::said::Said;
 use super::sharded::{self, Hints};
 use super::spread;
 use super::store::Shared;
@@ -114,14 +115,18 @@ impl Owner {
         }
     }
 
-    /// Asks for a plan, until that time if one is given.
+    /// Asks for a plan, until that time if one is given. What passes without the store is still to be
+    /// noted.
     pub(super) async fn ask(
         &self,
+        shared: &Shared,
         plan: &Plan<'_>,
         due: Option<Deadline>,
-    ) -> Result<Outcomes, StoreError> {
+    ) -> Said {
         match self {
-            Self::Server(wire) => wire.ask(plan, Kind::Decide, None, due, whole).await,
+            Self::Server(wire) => {
+                Said::by_one(shared, plan, wire.ask(plan, Kind::Decide, None, due, whole).await)
+            }
             Self::Cluster(cluster) => spread::decide(cluster, plan, due, false).await,
         }
     }
@@ -284,14 +289,19 @@ impl RedisHandle {
 
     /// Decides what [`RedisHandle::begin`] did not.
     async fn decide_slowly(&self, plan: &Plan<'_>) -> Result<Outcomes, StoreError> {
-        if sharded::is_for(&self.inner.owner, plan) {
-            return sharded::decide(&self.inner, plan).await;
+        let Inner { owner, shared, .. } = &*self.inner;
+        if let Owner::Cluster(cluster) = owner
+            && sharded::is_for(owner, plan)
+        {
+            return sharded::decide(&self.inner, cluster, plan).await;
         }
-        if local::concerns(plan) {
-            let due = Deadline::after(self.inner.shared.patience);
-            return local::decide(&self.inner, plan, due).await;
-        }
-        self.inner.owner.ask(plan, None).await
+        let said = if local::concerns(plan) {
+            local::decide(&self.inner, plan, Deadline::after(shared.patience)).await
+        } else {
+            owner.ask(shared, plan, None).await
+        };
+        said.note(shared, plan);
+        said.told()
     }
 
     /// Tells the store what it does not know yet: what was admitted here, and what it is owed. Ends

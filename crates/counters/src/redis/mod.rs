@@ -34,6 +34,7 @@ mod prober;
 mod replicas;
 mod replies;
 mod resp;
+mod said;
 mod scripts;
 mod sentinel;
 mod sharded;

@@ -11,46 +11,40 @@
 //!
 //! What a request gives back is given once all that it takes is taken, for it cannot be undone.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 use tidegate_core::{Action, Outcome, Plan, PlannedOp};
 
 use super::call::{Kind, whole};
 use super::cluster::Cluster;
 use super::error::StoreError;
+use super::said::{Said, denies, is_refund};
 use super::wire::Aboard;
 use crate::Outcomes;
 use crate::clock::Deadline;
 use crate::join::join;
 
 /// Decides a plan, until that time if one is given; one slot needs one call. `is_looked`: all of it
-/// was just seen to have room.
+/// was just seen to have room. What passes without its slot is still to be noted.
 pub(super) async fn decide(
     cluster: &Cluster,
     plan: &Plan<'_>,
     due: Option<Deadline>,
     is_looked: bool,
-) -> Result<Outcomes, StoreError> {
+) -> Said {
     let mut spread = Spread::of(cluster, plan);
     if let Some(slot) = spread.only_slot() {
-        return cluster.ask(plan, Kind::Decide, slot, due, whole).await;
+        let told = cluster.ask(plan, Kind::Decide, slot, due, whole).await;
+        return Said::by_one(&cluster.shared, plan, told);
     }
     spread.due = Some(due.unwrap_or_else(|| Deadline::after(cluster.shared.patience)));
     let is_far = is_looked || cluster.far.are_all(plan);
-    let told = if is_far && !spread.is_mixed() {
-        spread.take(whole, spread.nothing()).await
+    let said = if is_far && !spread.is_mixed() {
+        spread.take(whole, Said::nothing(plan)).await
     } else {
         spread.look_and_take().await
     };
-    let said = told?;
-    spread.admit(&said);
     cluster.far.note(plan, &said.outcomes);
-    match said.failure {
-        None => Ok(said.outcomes),
-        Some(why) => {
-            cluster.shared.away.see(&cluster.shared, plan, &said.outcomes);
-            Err(StoreError::Partial { outcomes: Box::new(said.outcomes), why: Box::new(why) })
-        }
-    }
+    said
 }
 
 /// What each operation of a plan says until then, all of which only look, and why some are unasked.
@@ -60,8 +54,7 @@ pub(super) async fn look(
     due: Deadline,
 ) -> (Outcomes, Option<StoreError>) {
     let spread = Spread::of(cluster, plan);
-    let unasked = |op: &&PlannedOp<'_>| Outcome::unasked(op.rule.on_store_failure);
-    let mut outcomes = spread.ops.iter().map(unasked).collect();
+    let Said { mut outcomes, .. } = Said::nothing(plan);
     let told = spread.ask(Kind::Decide, Some(due), whole).await;
     let failure = spread.put(&mut outcomes, told, whole);
     (outcomes, failure)
@@ -87,15 +80,6 @@ pub(super) async fn reset(cluster: &Cluster, plan: &Plan<'_>) -> Result<(), Stor
 
 /// What each slot that was asked has answered.
 type Told = Vec<(u16, Result<Outcomes, StoreError>)>;
-
-/// What became of a request of which some slot has answered.
-struct Said {
-    outcomes: Outcomes,
-    /// Of an operation whose slot has not: why it was not charged.
-    silent: SmallVec<[Option<StoreError>; 4]>,
-    /// Why another slot has not.
-    failure: Option<StoreError>,
-}
 
 /// What a slot was asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -132,18 +116,11 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         (1..self.ops.len()).contains(&self.ops.iter().filter(gives).count())
     }
 
-    /// What is known before anybody was asked.
-    fn nothing(&self) -> Said {
-        let unasked = |op: &&PlannedOp<'_>| Outcome::unasked(op.rule.on_store_failure);
-        let outcomes = self.ops.iter().map(unasked).collect();
-        Said { outcomes, silent: smallvec![None; self.ops.len()], failure: None }
-    }
-
     /// Takes nothing before all slots that answer have said that they have room.
-    async fn look_and_take(&self) -> Result<Said, StoreError> {
+    async fn look_and_take(&self) -> Said {
         let look = |_: usize, op: &PlannedOp<'_>| Some(Action::Peek(op.action.cost()));
         let told = self.ask(Kind::Decide, self.due, look).await;
-        let mut said = self.together(told, look, self.nothing(), Step::Look)?;
+        let mut said = self.together(told, look, Said::nothing(self.plan), Step::Look);
         for (_, outcome) in self.ops.iter().zip(&mut said.outcomes).filter(|(op, _)| is_refund(op))
         {
             (outcome.fits, outcome.wait_us) = (true, Some(0));
@@ -157,29 +134,29 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
             let failure = self.put(&mut said.outcomes, charged, anyway);
             said.failure = said.failure.or(failure);
             self.tell_waits(&mut said, &[]).await;
-            return Ok(said);
+            return said;
         }
         if self.ops.iter().all(|op| matches!(op.action, Action::Peek(_))) {
-            return Ok(said);
+            return said;
         }
         let failure = said.failure.take();
         // It passes, for those that are silent are open; the others are charged all the same.
         let known = |at: usize, op: &PlannedOp<'_>| asked[at].then_some(op.action);
         if failure.is_some() && self.due.is_some_and(Deadline::is_over) {
             self.tell_all(known);
-            return Ok(Said { failure, ..said });
+            return Said { failure, ..said };
         }
         let is_mixed = self.is_mixed();
         let first =
             |at: usize, op: &PlannedOp<'_>| known(at, op).filter(|_| !is_mixed || !is_refund(op));
-        let mut taken = self.take(first, said).await?;
+        let mut taken = self.take(first, said).await;
         if is_mixed && !self.is_denied(&taken.outcomes) {
             let last = |at: usize, op: &PlannedOp<'_>| known(at, op).filter(|_| is_refund(op));
             let given = self.ask(Kind::Decide, self.due, last).await;
             let failure = self.put(&mut taken.outcomes, given, last);
             taken.failure = taken.failure.or(failure);
         }
-        Ok(Said { failure: taken.failure.or(failure), ..taken })
+        Said { failure: taken.failure.or(failure), ..taken }
     }
 
     /// Charges all slots of a part at once, and gives back where one refused, or one that is
@@ -188,20 +165,21 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         &self,
         part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action> + Copy,
         known: Said,
-    ) -> Result<Said, StoreError> {
+    ) -> Said {
         let told = self.ask(Kind::Decide, self.due, part).await;
         let taken: SmallVec<[u16; 4]> =
-            told.iter().filter(|told| self.has_taken(told)).map(|(slot, _)| *slot).collect();
-        let mut said = self.together(told, part, known, Step::Take)?;
+            told.iter().filter(|told| self.has_taken(told, part)).map(|told| told.0).collect();
+        let mut said = self.together(told, part, known, Step::Take);
         if !self.is_denied(&said.outcomes) {
             // A request that passes without some of its limits keeps what the others gave.
-            return Ok(said);
+            return said;
         }
-        let back = |at: usize, op: &PlannedOp<'_>| match op.action {
-            Action::Charge(cost) if !op.is_charged_anyway() && taken.contains(&self.slots[at]) => {
-                Some(Action::Refund(cost))
-            }
-            _ => None,
+        let back = |at: usize, op: &PlannedOp<'_>| {
+            let is_here = taken.contains(&self.slots[at]) && !op.is_charged_anyway();
+            // What is in shadow passes without being charged where it has no room.
+            let is_taken = is_here && said.outcomes[at].fits;
+            let is_charge = matches!(op.action, Action::Charge(_));
+            (is_taken && is_charge).then(|| Action::Refund(op.action.cost()))
         };
         // That has a deadline of its own, for one that is over sends nothing. Nobody waits for it
         // any longer than for the decision: it is denied in any case.
@@ -209,7 +187,7 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         if said.failure.is_none() {
             self.tell_waits(&mut said, &taken).await;
         }
-        Ok(said)
+        said
     }
 
     /// Says of limits that were charged in a request that another slot denies when the next like
@@ -234,30 +212,29 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         }
     }
 
-    /// What passes without its slots is taken of this node's share, and owed.
-    fn admit(&self, said: &Said) {
-        if self.is_denied(&said.outcomes) {
-            return;
-        }
-        let shared = &self.cluster.shared;
-        for ((op, outcome), why) in self.ops.iter().zip(&said.outcomes).zip(&said.silent) {
-            if let Some(why) = why {
-                shared.away.admit(shared, self.plan, op, outcome, why);
-            }
-        }
-    }
-
     fn is_denied(&self, outcomes: &[Outcome]) -> bool {
-        self.ops.iter().zip(outcomes).any(|(op, outcome)| {
-            !outcome.fits && !op.rule.is_shadow && !matches!(op.action, Action::Refund(_))
-        })
+        self.ops.iter().zip(outcomes).any(|(op, outcome)| denies(op, outcome))
     }
 
-    /// True if a slot has answered and refused nothing.
-    fn has_taken(&self, (slot, told): &(u16, Result<Outcomes, StoreError>)) -> bool {
-        let here = self.ops.iter().zip(&self.slots).filter(|(_, at)| *at == slot);
+    /// The operations of a part that lie in a slot, and their places among all.
+    fn here(
+        &self,
+        slot: u16,
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
+    ) -> impl Iterator<Item = (usize, &'p PlannedOp<'r>)> {
+        let all = self.ops.iter().copied().enumerate();
+        all.filter(move |(at, op)| self.slots[*at] == slot && part(*at, op).is_some())
+    }
+
+    /// True if a slot has answered to a part and refused nothing.
+    fn has_taken(
+        &self,
+        (slot, told): &(u16, Result<Outcomes, StoreError>),
+        part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
+    ) -> bool {
         told.as_ref().is_ok_and(|outcomes| {
-            here.zip(outcomes).all(|((op, _), told)| told.fits || op.rule.is_shadow)
+            let mut told = self.here(*slot, part).zip(outcomes);
+            told.all(|((_, op), told)| told.fits || op.rule.is_shadow)
         })
     }
 
@@ -305,41 +282,33 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
     }
 
     /// Puts the answers of the slots to a part in the order of the operations over what is known;
-    /// those of a slot without an answer come to what their limits say then. An error if no slot
-    /// has one.
+    /// those of a slot without an answer come to what their limits say then.
     fn together(
         &self,
         told: Told,
         part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action> + Copy,
         mut said: Said,
         step: Step,
-    ) -> Result<Said, StoreError> {
+    ) -> Said {
         let shared = &self.cluster.shared;
-        let (mut failure, mut is_answered) = (None, false);
+        said.failure = None;
         for (slot, told) in told {
             let told = match told {
                 Ok(told) => {
-                    is_answered = true;
+                    said.is_heard = true;
                     self.put(&mut said.outcomes, vec![(slot, Ok(told))], part);
                     continue;
                 }
                 Err(error) => error,
             };
-            for (at, op) in self.ops.iter().enumerate() {
-                if self.slots[at] == slot && part(at, op).is_some() {
-                    said.outcomes[at] = shared.away.ask(shared, self.plan, op);
-                    // Who was only looked at has heard of no charge.
-                    let is_unheard = step == Step::Look && told != StoreError::ForeignValue;
-                    said.silent[at] =
-                        Some(if is_unheard { StoreError::Silent } else { told.clone() });
-                }
+            let why = if step == Step::Look { told.before_a_charge() } else { told.clone() };
+            for (at, op) in self.here(slot, part) {
+                said.outcomes[at] = shared.away.ask(shared, self.plan, op);
+                said.silent[at] = Some(why.clone());
             }
-            failure = failure.or(Some(told));
+            said.failure = said.failure.or(Some(told));
         }
-        match failure {
-            Some(failure) if !is_answered => Err(failure),
-            failure => Ok(Said { failure, ..said }),
-        }
+        said
     }
 
     /// Puts the outcomes of what more was done with some of the operations over the earlier; says
@@ -352,11 +321,9 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
     ) -> Option<StoreError> {
         let mut failure = None;
         for (slot, told) in told {
-            let here = self.ops.iter().enumerate();
-            let here = here.filter(|(at, op)| self.slots[*at] == slot && part(*at, op).is_some());
             match told {
                 Ok(told) => {
-                    for ((at, _), outcome) in here.zip(told) {
+                    for ((at, _), outcome) in self.here(slot, &part).zip(told) {
                         outcomes[at] = outcome;
                     }
                 }
@@ -365,8 +332,4 @@ impl<'c, 'p, 'r> Spread<'c, 'p, 'r> {
         }
         failure
     }
-}
-
-const fn is_refund(op: &PlannedOp<'_>) -> bool {
-    matches!(op.action, Action::Refund(_))
 }

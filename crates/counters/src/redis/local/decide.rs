@@ -17,6 +17,7 @@ use crate::clock::Deadline;
 use crate::redis::call::Kind;
 use crate::redis::error::StoreError;
 use crate::redis::handle::Inner;
+use crate::redis::said::Said;
 
 /// Settlings that a request waits for before it asks the store itself.
 const MOST_ROUNDS: usize = 3;
@@ -76,12 +77,9 @@ pub(in crate::redis) fn stand(inner: &Rc<Inner>, plan: &Plan<'_>, now_us: u64) -
     Standing::Known(conclude(inner, plan, &places, now_us))
 }
 
-/// Decides, waiting for the store where it must, until that deadline in all.
-pub(in crate::redis) async fn decide(
-    inner: &Rc<Inner>,
-    plan: &Plan<'_>,
-    due: Deadline,
-) -> Result<Outcomes, StoreError> {
+/// Decides, waiting for the store where it must, until that deadline in all. What passes without the
+/// store is still to be noted.
+pub(in crate::redis) async fn decide(inner: &Rc<Inner>, plan: &Plan<'_>, due: Deadline) -> Said {
     for _ in 0..MOST_ROUNDS {
         let mut places = places(inner, plan, inner.shared.clock.now_us());
         settle_full(inner, plan, &mut places);
@@ -109,16 +107,21 @@ fn place<'r>(inner: &Inner, plan: &Plan<'r>, op: &PlannedOp<'r>, now_us: u64) ->
     let table = &inner.shared.local;
     let most = table.most(op);
     let cost = op.action.cost();
-    if !op.rule.consistency.is_at_node() || most == 0 {
+    let is_refund = matches!(op.action, Action::Refund(_));
+    if !op.rule.consistency.is_at_node() || (most == 0 && !is_refund) {
         return Place::Store;
     }
     let counter = counter(inner, plan, op);
+    if is_refund {
+        // What it gives back may not be there yet, and was taken under any numbers.
+        let is_held = table.kept(counter, |entry| {
+            entry.is_touched = true;
+            entry.mirror.held() > 0
+        });
+        return if is_held == Some(true) { Place::Unheard } else { Place::Store };
+    }
     let verdict = table.with(counter, op.numbers, |entry| {
         entry.is_touched = true;
-        if let Action::Refund(_) = op.action {
-            // What it gives back may not be there yet.
-            return if entry.mirror.held() > 0 { Place::Unheard } else { Place::Store };
-        }
         match (entry.mirror.ask(cost, most, now_us), op.action) {
             (Verdict::Denies(outcome), _) => Place::Told(outcome),
             (Verdict::Stale, _) => Place::Unheard,
@@ -136,8 +139,7 @@ fn place<'r>(inner: &Inner, plan: &Plan<'r>, op: &PlannedOp<'r>, now_us: u64) ->
             Consistency::Auto => heat.is_hot(counter.0),
             _ => heat.is_warm(counter.0),
         };
-        let is_refund = matches!(op.action, Action::Refund(_));
-        if is_often && !is_refund { Place::Unheard } else { Place::Store }
+        if is_often { Place::Unheard } else { Place::Store }
     })
 }
 
@@ -285,12 +287,17 @@ async fn ask_for_the_rest(
     plan: &Plan<'_>,
     places: Places,
     due: Deadline,
-) -> Result<Outcomes, StoreError> {
+) -> Said {
+    let shared = &inner.shared;
     let mut held = Promise { inner, plan, places };
     let is_store = |at: usize| matches!(held.places.get(at), Some(Place::Store));
     if !plan.asked().enumerate().any(|(at, _)| is_store(at)) {
         let places = std::mem::take(&mut held.places);
-        return Ok(conclude(inner, plan, &places, inner.shared.clock.now_us()));
+        return Said::by_one(
+            shared,
+            plan,
+            Ok(conclude(inner, plan, &places, shared.clock.now_us())),
+        );
     }
     let is_denied_here = is_denied(plan, &held.places);
     let part = |at: usize, op: &PlannedOp<'_>| match op.action {
@@ -301,18 +308,27 @@ async fn ask_for_the_rest(
     let Some(told) = inner.owner.ask_part(plan, Kind::Decide, due, part).await else {
         // Several slots of a Cluster: the store decides all of it.
         drop(held);
-        return inner.owner.ask(plan, Some(due)).await;
+        return inner.owner.ask(shared, plan, Some(due)).await;
     };
-    let mut told = told?.into_iter();
-    let mut is_denied_there = false;
-    for (op, place) in plan.asked().zip(&mut held.places) {
-        if matches!(place, Place::Store) {
-            let outcome = told.next().ok_or(StoreError::Protocol)?;
-            is_denied_there |= !outcome.fits && !op.rule.is_shadow;
+    let mut said = Said::nothing(plan);
+    let (mut told, failure) = match told {
+        Ok(told) => (told.into_iter(), None),
+        Err(why) => (Outcomes::new().into_iter(), Some(why)),
+    };
+    for ((op, place), silent) in plan.asked().zip(&mut held.places).zip(&mut said.silent) {
+        if !matches!(place, Place::Store) {
+            // What is known here stands, whatever becomes of the rest.
+            said.is_heard = true;
+        } else if let Some(outcome) = told.next() {
+            said.is_heard = true;
             *place = Place::Told(outcome);
+        } else {
+            *silent = Some(failure.clone().unwrap_or(StoreError::Protocol));
+            *place = Place::Told(shared.away.ask(shared, plan, op));
         }
     }
-    debug_assert!(!is_denied_there || is_denied(plan, &held.places));
     let places = std::mem::take(&mut held.places);
-    Ok(conclude(inner, plan, &places, inner.shared.clock.now_us()))
+    said.outcomes = conclude(inner, plan, &places, shared.clock.now_us());
+    said.failure = said.silent.iter().flatten().next().cloned();
+    said
 }

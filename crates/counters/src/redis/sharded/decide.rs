@@ -8,13 +8,14 @@ use tidegate_core::{Action, Consistency, Outcome, Plan, PlannedOp, share};
 use super::known::{Known, Pick, Way};
 use super::look::{self, Looked};
 use super::place::{self, Share, Shares};
-use super::step::{Stand, Step, denies};
+use super::step::{Stand, Step};
 use crate::Outcomes;
 use crate::clock::Deadline;
 use crate::redis::cluster::Cluster;
 use crate::redis::error::StoreError;
 use crate::redis::handle::{Inner, Owner};
 use crate::redis::local::{self, Standing};
+use crate::redis::said::{Said, denies, is_refund};
 use crate::redis::spread;
 
 /// Races for the last units that a request may lose before it is denied.
@@ -42,9 +43,9 @@ pub(in crate::redis) fn is_for(owner: &Owner, plan: &Plan<'_>) -> bool {
 /// Decides it, until one deadline in all.
 pub(in crate::redis) async fn decide(
     inner: &Rc<Inner>,
+    cluster: &Cluster,
     plan: &Plan<'_>,
 ) -> Result<Outcomes, StoreError> {
-    let Owner::Cluster(cluster) = &inner.owner else { return inner.owner.ask(plan, None).await };
     let mut request = Request::new(inner, cluster, plan);
     for round in 0..=MOST_ROUNDS {
         if round > 0 && request.failure.is_none() && request.due.is_over() {
@@ -94,7 +95,7 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
             (Consistency::Sharded(_), _) => Stand::Unplaced,
             _ => Stand::Whole,
         };
-        let step = |op| Step { op, stand: stand(op), told: None, looked: None };
+        let step = |op| Step { op, stand: stand(op), told: None, why: None, looked: None };
         let steps = plan.asked().map(step).collect();
         Self { inner, cluster, plan, steps, failure: None, is_denied: false, due }
     }
@@ -219,7 +220,7 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
 
     pub(super) fn has_denial(&self) -> bool {
         self.steps.iter().any(|step| match &step.stand {
-            Stand::Said(outcome) | Stand::Silent(_, outcome) | Stand::Alone(outcome) => {
+            Stand::Said(outcome) | Stand::Silent(_, outcome) | Stand::Alone(outcome, _) => {
                 denies(step.op, outcome)
             }
             _ => false,
@@ -246,25 +247,23 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
         if derived.ops.is_empty() {
             return Ok(true);
         }
-        let told = if self.due.is_over() {
+        let shared = &self.inner.shared;
+        let said = if self.due.is_over() {
             // Who has looked until then does not charge what it would not hear of.
-            Err(StoreError::Timeout { was_sent: false })
+            Said::by_one(shared, &derived, Err(StoreError::Timeout { was_sent: false }))
         } else {
             ask(self.inner, self.cluster, &derived, self.due, is_looked).await
         };
-        let told = match told {
-            Ok(told) => told,
-            Err(StoreError::Partial { outcomes, why }) => {
-                self.failure = Some(*why);
-                *outcomes
-            }
-            Err(why) => return Err(self.without_store(why, &derived)),
-        };
-        let is_refused = derived.asked().zip(&told).any(|(op, told)| denies(op, told));
-        let mut told = told.iter();
+        if !said.is_heard {
+            return Err(self.without_store(said, &derived));
+        }
+        said.note(shared, &derived);
+        let is_refused = derived.asked().zip(&said.outcomes).any(|(op, told)| denies(op, told));
+        let mut told = said.outcomes.iter().zip(&said.silent);
         for at in 0..self.steps.len() {
             self.hear(at, &mut told, !is_refused);
         }
+        self.failure = said.failure.or(self.failure.take());
         let is_lost = |step: &Step<'_, '_>| matches!(step.stand, Stand::Unplaced);
         let is_denied = self
             .steps
@@ -279,7 +278,9 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
                 Stand::Whole | Stand::Placed(_) if is_over => step.stand = Stand::Said(told),
                 Stand::Whole if step.op.is_charged_anyway() => step.stand = Stand::Said(told),
                 // Nobody has taken or owed it, for the request had not passed.
-                Stand::Whole if told.is_unasked => step.stand = Stand::Alone(told),
+                Stand::Whole if told.is_unasked => {
+                    step.stand = Stand::Alone(told, step.why.take().unwrap_or(StoreError::Silent));
+                }
                 Stand::Placed(_) if told.is_unasked => step.stand = Stand::Unplaced,
                 _ => {}
             }
@@ -313,29 +314,35 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
                         }
                     });
                 }
-                Stand::Unplaced | Stand::Said(_) | Stand::Silent(..) | Stand::Alone(_) => {}
+                Stand::Unplaced | Stand::Said(_) | Stand::Silent(..) | Stand::Alone(..) => {}
             }
         }
         derived
     }
 
     /// Takes the answers to what one operation had in a [`Request::derived`] plan.
-    fn hear<'o>(&mut self, at: usize, told: &mut impl Iterator<Item = &'o Outcome>, is_done: bool) {
+    fn hear<'o>(
+        &mut self,
+        at: usize,
+        told: &mut impl Iterator<Item = (&'o Outcome, &'o Option<StoreError>)>,
+        is_done: bool,
+    ) {
         let (now_us, plan) = (self.now_us(), self.plan);
         let Some(step) = self.steps.get_mut(at) else { return };
         let op = step.op;
         match &step.stand {
             Stand::Whole => {
-                let told = told.next().copied();
-                let is_refund = matches!(op.action, Action::Refund(_));
-                step.told = told.map(|told| Outcome { fits: told.fits || is_refund, ..told });
+                let told = told.next();
+                step.told =
+                    told.map(|(told, _)| Outcome { fits: told.fits || is_refund(op), ..*told });
+                step.why = told.and_then(|(_, why)| why.clone());
             }
             Stand::Placed(shares) => {
                 let looked = step.looked.as_ref();
                 let mut shut = None;
                 let heard = self.inner.hints.with(&self.inner.shared, plan, op, |known| {
                     let mut heard = Outcome { fits: true, wait_us: Some(0), ..Outcome::SHUT };
-                    for (share, told) in shares.iter().zip(&mut *told) {
+                    for (share, (told, _)) in shares.iter().zip(&mut *told) {
                         known.note(share.at, op.rule.algorithm, told.remaining, told, now_us);
                         heard.fits &= told.fits;
                         shut = shut.or(Some(*told).filter(|told| told.is_unasked && !told.fits));
@@ -358,7 +365,7 @@ impl<'c, 'p, 'r> Request<'c, 'p, 'r> {
                     (step.stand, step.told) = (Stand::Unplaced, None);
                 }
             }
-            Stand::Unplaced | Stand::Said(_) | Stand::Silent(..) | Stand::Alone(_) => {}
+            Stand::Unplaced | Stand::Said(_) | Stand::Silent(..) | Stand::Alone(..) => {}
         }
     }
 }
@@ -370,11 +377,11 @@ async fn ask(
     plan: &Plan<'_>,
     due: Deadline,
     is_looked: bool,
-) -> Result<Outcomes, StoreError> {
+) -> Said {
     if !is_looked {
         match local::stand(inner, plan, inner.shared.clock.now_us()) {
             Standing::Elsewhere => return spread::decide(cluster, plan, Some(due), false).await,
-            Standing::Known(outcomes) => return Ok(outcomes),
+            Standing::Known(outcomes) => return Said::by_one(&inner.shared, plan, Ok(outcomes)),
             Standing::Waits => {}
         }
     }

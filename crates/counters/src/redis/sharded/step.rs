@@ -1,9 +1,10 @@
 //! One operation of a request, and how far it has come.
 
-use tidegate_core::{Action, Outcome, PlannedOp};
+use tidegate_core::{Outcome, PlannedOp};
 
 use super::look::Looked;
 use super::place::Shares;
+use crate::redis::error::StoreError;
 
 /// How far one operation has come.
 #[derive(Debug)]
@@ -18,8 +19,9 @@ pub(super) enum Stand {
     Said(Outcome),
     /// This part does not answer, the others are too little, and the limit says this without it.
     Silent(u8, Outcome),
-    /// It is on one counter, which does not answer, and the limit says this without it.
-    Alone(Outcome),
+    /// It is on one counter, which does not answer for that reason, and the limit says this without
+    /// it.
+    Alone(Outcome, StoreError),
 }
 
 /// An operation, how far it has come, and what was last said of it in a request that has not passed.
@@ -28,11 +30,8 @@ pub(super) struct Step<'p, 'r> {
     pub(super) op: &'p PlannedOp<'r>,
     pub(super) stand: Stand,
     pub(super) told: Option<Outcome>,
+    /// Why its counter has not answered, if it is one.
+    pub(super) why: Option<StoreError>,
     /// What all its parts said, if they were looked at.
     pub(super) looked: Option<Looked>,
-}
-
-/// True if what is said of an operation denies its request.
-pub(super) fn denies(op: &PlannedOp<'_>, outcome: &Outcome) -> bool {
-    !outcome.fits && !op.rule.is_shadow && !matches!(op.action, Action::Refund(_))
 }
