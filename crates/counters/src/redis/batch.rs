@@ -113,6 +113,11 @@ impl Batch {
         }
     }
 
+    /// True if it is not on the wire yet, and has not ended.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.body().stage, Stage::Waiting)
+    }
+
     /// Marks those whose deadline is over and wakes them; says when the next one's is.
     pub(super) fn expire(&self) -> Option<Deadline> {
         let body = &mut *self.body();

@@ -142,11 +142,12 @@ impl Cluster {
         part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
     ) -> Result<Outcomes, StoreError> {
         let known = self.wire(slot);
-        let wire = if let Some(wire) = known {
-            wire
+        let (wire, due) = if let Some(wire) = known {
+            (wire, due)
         } else {
-            self.read_once().await;
-            self.wire(slot).ok_or_else(|| self.nobody(slot))?
+            let due = due.unwrap_or_else(|| Deadline::after(self.shared.patience));
+            self.read_once(due).await;
+            (self.known(slot)?, Some(due))
         };
         wire.ask(plan, kind, Some(slot), due, part).await
     }
@@ -164,10 +165,10 @@ impl Cluster {
     }
 
     /// A node that has just started knows nothing against its store yet.
-    async fn read_once(&self) {
+    async fn read_once(&self, due: Deadline) {
         let told = self.tried.notified();
         if !self.is_tried.get() {
-            let _ = timeout(self.shared.options.deadline, told).await;
+            let _ = timeout(due.left(), told).await;
         }
     }
 
@@ -226,16 +227,17 @@ impl Cluster {
 
     fn send_on(&self, to: &Node, batch: Rc<Batch>, is_asking: bool, pause: Duration) {
         let wire = self.line_to(to);
-        let patience = self.shared.patience;
         tokio::task::spawn_local(async move {
             if !pause.is_zero() {
                 sleep(pause).await;
             }
-            wire.line.borrow_mut().adopt(batch, is_asking);
-            if !wire.line.borrow().is_up() {
-                // A line that is still to be connected looks at no deadline.
-                sleep(patience).await;
-                let _ = wire.line.borrow_mut().expire();
+            wire.line.borrow_mut().adopt(Rc::clone(&batch), is_asking);
+            // A line that is still to be connected looks at no deadline.
+            while !wire.line.borrow().is_up()
+                && batch.is_waiting()
+                && let Some(next) = batch.expire()
+            {
+                sleep(next.left()).await;
             }
         });
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tokio::time::{Instant, Sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use super::backoff::Backoff;
 use super::connection::Stream;
@@ -76,12 +76,23 @@ async fn keep_connected(wire: &Rc<Wire>) {
     }
 }
 
-/// Connects. What waits for a connection in place of another waits no longer than for an answer.
+/// Connects. What waits for a connection in place of another waits no longer than for an answer, and
+/// who waits there no longer than until its deadline.
 async fn open(wire: &Wire, address: &Address) -> Result<(Stream, Vec<String>), Arc<str>> {
     let shared = Arc::clone(&wire.line.borrow().shared);
     let mut opening = pin!(Stream::open(&shared.options, address));
     if wire.line.borrow().held.is_renewing() {
-        if let Ok(opened) = timeout(shared.patience, &mut opening).await {
+        wire.line.borrow_mut().looks_at = None;
+        let mut timer = pin!(sleep_until(Instant::now()));
+        let opened = poll_fn(|cx| {
+            let opened = opening.as_mut().poll(cx);
+            if opened.is_pending() {
+                // With nothing on the wire, no connection is stuck.
+                let _ = poll_deadlines(&mut wire.line.borrow_mut(), timer.as_mut(), cx);
+            }
+            opened
+        });
+        if let Ok(opened) = timeout(shared.patience, opened).await {
             return opened;
         }
         wire.line.borrow_mut().down(Arc::from("the next attempt to connect is under way"));
@@ -91,7 +102,7 @@ async fn open(wire: &Wire, address: &Address) -> Result<(Stream, Vec<String>), A
 
 /// Serves one connection until it is over.
 async fn serve(wire: &Wire) -> Ended {
-    let mut timer = pin!(tokio::time::sleep_until(Instant::now()));
+    let mut timer = pin!(sleep_until(Instant::now()));
     wire.line.borrow_mut().looks_at = None;
     poll_fn(|cx| {
         let line = &mut *wire.line.borrow_mut();

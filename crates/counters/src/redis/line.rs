@@ -235,6 +235,7 @@ impl Line {
             body.is_asking = is_asking;
         }
         self.pending.push_front(batch);
+        self.looks_at = None;
         self.send_ready();
         self.wake_driver();
     }

@@ -50,13 +50,15 @@ impl Wire {
         plan: &Plan<'_>,
         kind: Kind,
         slot: Option<u16>,
-        due: Option<Deadline>,
+        mut due: Option<Deadline>,
         part: impl Fn(usize, &PlannedOp<'_>) -> Option<Action>,
     ) -> Result<Outcomes, StoreError> {
         if !self.is_tried() {
             // A node that has just started knows nothing against its store yet.
-            let deadline = self.line.borrow().shared.options.deadline;
-            let _ = tokio::time::timeout(deadline, self.attempt(|line| line.is_tried)).await;
+            let patience = self.line.borrow().shared.patience;
+            let until = due.unwrap_or_else(|| Deadline::after(patience));
+            let _ = tokio::time::timeout(until.left(), self.attempt(|line| line.is_tried)).await;
+            due = Some(until);
         }
         self.board(plan, kind, slot, due, part)?.await
     }
