@@ -7,6 +7,9 @@ pub const MAX: u64 = (1 << 53) - 1;
 /// A clock behind the last write by up to this many microseconds stands still.
 pub const FREEZE_US: u64 = 1_000_000;
 
+/// The longest period of a limit: 366 days, microseconds.
+pub const LONGEST_PERIOD_US: u64 = 366 * 86_400 * 1_000_000;
+
 /// `a * b / d` as (quotient, remainder) without losing a bit.
 ///
 /// A quotient above [`MAX`] saturates there, with remainder 0. `d` must not be zero.

@@ -19,10 +19,9 @@ use crate::algorithms::slots::{MOST_SLOTS, Shape};
 use crate::algorithms::{Algorithm, Numbers};
 use crate::error::SnapshotError;
 use crate::matching::Index;
-use crate::units::MAX;
+use crate::units::{LONGEST_PERIOD_US, MAX};
 
 const SECOND_US: u64 = 1_000_000;
-const LONGEST_PERIOD_US: u64 = 366 * 86_400 * SECOND_US;
 const MOST_LOG_ENTRIES: u64 = 100_000;
 const MOST_PARTS: u8 = 64;
 /// Bytes of compiled program that one pattern may take.

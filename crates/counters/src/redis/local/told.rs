@@ -3,10 +3,7 @@
 use tidegate_core::algorithms::State;
 use tidegate_core::algorithms::token_bucket::Bucket;
 use tidegate_core::algorithms::windows::Windows;
-use tidegate_core::units::MAX;
-
-/// The longest period that a limit may have, microseconds.
-const LONGEST_PERIOD_US: u64 = 366 * 86_400 * 1_000_000;
+use tidegate_core::units::{LONGEST_PERIOD_US, MAX};
 
 /// What stands after the records of a settling.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! A period in the protocol's words: a unit and how many of it.
 
+use tidegate_core::units::LONGEST_PERIOD_US;
+
 /// `RateLimitResponse.RateLimit.Unit` by length in seconds, longest first; Envoy reckons a month
 /// as 30 days and a year as 365.
 const UNITS: [(u64, u64); 7] =
@@ -9,7 +11,7 @@ const UNITS: [(u64, u64); 7] =
 pub const LARGEST_UNIT: u64 = 7;
 
 /// The longest period, in seconds: 366 days.
-pub const LONGEST_PERIOD_S: u64 = 366 * 86_400;
+pub const LONGEST_PERIOD_S: u64 = LONGEST_PERIOD_US / 1_000_000;
 
 /// The seconds of so many units; none for a number that is no unit.
 pub fn seconds_of(unit: u64, multiplier: u32) -> Option<u64> {
