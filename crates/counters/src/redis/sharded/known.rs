@@ -10,8 +10,9 @@ use crate::redis::keys::Keys;
 /// still leaves together then, where each for itself would make more calls of fewer requests.
 pub(super) const STAY: u16 = 512;
 /// The same while there is always something under way to that part: who leaves it then parts those
-/// that come from those that return, and each of the two makes calls of its own from there on.
-pub(super) const LONGEST_STAY: u16 = 8192;
+/// that come from those that return, and each of the two makes calls of its own from there on. Not
+/// much longer, for a part that has just fallen silent has something under way, too.
+pub(super) const LONGEST_STAY: u16 = 2 * STAY;
 /// An anchor with what follows it stands in a key as it is up to 64 bytes.
 const LONGEST_ANCHOR: usize = 56;
 const HASH_BYTES: usize = 16;
