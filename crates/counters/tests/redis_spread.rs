@@ -9,12 +9,20 @@ use std::time::Duration;
 
 use redis_support::cluster::{Cluster, DEADLINE, ask, of, with};
 use redis_support::{Server, decide, handle, limit, on_worker, plan, policy, timed};
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate_core::{Descriptor, Plan, RuleSet, Verb};
 use tidegate_counters::clock::Deadline;
 use tidegate_counters::redis::{RedisHandle, StoreError};
 
 type Entry<'e> = (&'e [u8], &'e [u8]);
+
+/// A limit for all, which lies at one master, and one for each tenant, which lies at another.
+fn apart(all: &str) -> [Value; 2] {
+    [
+        limit(all, "fixed_window", 1000, 86400, &[]),
+        limit("each", "fixed_window", 1000, 86400, &["tenant"]),
+    ]
+}
 
 /// What the two limits have left, once both say so.
 async fn comes_to(handle: &RedisHandle, rules: &RuleSet, tenant: &str, expected: [u64; 2]) {
@@ -61,10 +69,7 @@ fn the_share_of_a_limit_holds_where_only_its_part_of_a_cluster_is_away() {
 fn what_passed_without_an_open_limit_is_owed_to_its_part_of_a_cluster() {
     let Some(mut cluster) = Cluster::start(false) else { return };
     let (tenant, all) = cluster.names();
-    let rules = policy(&[
-        limit(&all, "fixed_window", 1000, 86400, &[]),
-        limit("each", "fixed_window", 1000, 86400, &["tenant"]),
-    ]);
+    let rules = policy(&apart(&all));
     on_worker(async {
         let store = cluster.store();
         let handle = handle(&store).await;
@@ -145,8 +150,7 @@ fn of_two_slots_that_do_not_answer_each_is_owed_what_it_has_not_heard_of() {
     for is_unsent_first in [true, false] {
         let Some(mut cluster) = Cluster::start(false) else { return };
         let (tenant, all) = cluster.names();
-        let all = limit(&all, "fixed_window", 1000, 86400, &[]);
-        let each = limit("each", "fixed_window", 1000, 86400, &["tenant"]);
+        let [all, each] = apart(&all);
         let rules = policy(&if is_unsent_first { [all, each] } else { [each, all] });
         on_worker(async {
             let store = cluster.store();
@@ -172,10 +176,7 @@ fn of_two_slots_that_do_not_answer_each_is_owed_what_it_has_not_heard_of() {
 fn what_two_slots_did_not_say_when_they_were_looked_at_is_owed() {
     let Some(cluster) = Cluster::start(false) else { return };
     let (tenant, all) = cluster.names();
-    let rules = policy(&[
-        limit(&all, "fixed_window", 1000, 86400, &[]),
-        limit("each", "fixed_window", 1000, 86400, &["tenant"]),
-    ]);
+    let rules = policy(&apart(&all));
     on_worker(async {
         let store = cluster.store();
         let handle = handle(&store).await;

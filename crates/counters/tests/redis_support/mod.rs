@@ -57,24 +57,40 @@ impl Server {
         Some(Self { binary: binary.into(), directory, port, arguments, child: None })
     }
 
-    /// Starts the process and waits until it answers.
+    /// Starts the process and waits until it answers; anew where another has one of its ports.
     pub fn spawn(&mut self) {
-        let child = Command::new(&self.binary)
+        let deadline = Deadline::after(Duration::from_secs(10));
+        while !self.answers() {
+            assert!(!deadline.is_over(), "the server did not start");
+            let has_ended = |child: &mut Child| child.try_wait().is_ok_and(|ended| ended.is_some());
+            if self.child.as_mut().is_none_or(has_ended) {
+                self.child = Some(self.command().spawn().unwrap());
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        command
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""])
             .arg("--unixsocket")
             .arg(self.socket())
             .arg("--dir")
             .arg(&self.directory)
             .args(&self.arguments)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        self.child = Some(child);
-        let deadline = Deadline::after(Duration::from_secs(10));
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(!deadline.is_over(), "the server did not start");
-            thread::sleep(Duration::from_millis(5));
-        }
+            .stdout(Stdio::null());
+        command
+    }
+
+    /// True if a server says something. One that is not there yet can be connected to by chance: a
+    /// connection to a free port may come from that port, and hears itself.
+    fn answers(&self) -> bool {
+        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else { return false };
+        let mut first = [0];
+        stream.write_all(b"*1\r\n$4\r\nPING\r\n").is_ok()
+            && stream.read_exact(&mut first).is_ok()
+            && matches!(&first, b"+" | b"-")
     }
 
     pub fn kill(&mut self) {
