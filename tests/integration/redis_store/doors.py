@@ -83,6 +83,11 @@ def exact(door: Door, within_s: float = 10.0) -> int:
     return answers[0]
 
 
+def is_steady(door: Door) -> bool:
+    """True if the store decides many hits in a row: any worker that may be asked has reached it."""
+    return all(isinstance(door.left(), int) for _ in range(20))
+
+
 def refused(door: Door, *words: str) -> str:
     """Waits until the door says all these words of its store, and that it does not count."""
 
