@@ -8,6 +8,7 @@ use super::resp::Reply;
 /// Slots of a Cluster (Redis Cluster specification).
 pub(super) const SLOTS: usize = 16_384;
 
+/// An owner that is none.
 const NOBODY: u16 = u16::MAX;
 
 /// The slot of a hash tag, given without its braces.
@@ -76,10 +77,18 @@ impl Redirect {
     }
 }
 
+/// Slots that follow one another up to the next such stretch, and the one node that serves them.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    first: u16,
+    owner: u16,
+}
+
 /// Which node serves each slot.
 #[derive(Debug)]
 pub(super) struct SlotMap {
-    owners: Box<[u16]>,
+    /// All slots in order. A few lines of memory, which stay near; a table of all slots does not.
+    stretches: Vec<Stretch>,
     nodes: Vec<Node>,
     /// Nodes, replicas too, that go by another name here than with their peers.
     names: Vec<(Node, Node)>,
@@ -87,7 +96,8 @@ pub(super) struct SlotMap {
 
 impl Default for SlotMap {
     fn default() -> Self {
-        Self { owners: vec![NOBODY; SLOTS].into(), nodes: Vec::new(), names: Vec::new() }
+        let stretches = vec![Stretch { first: 0, owner: NOBODY }];
+        Self { stretches, nodes: Vec::new(), names: Vec::new() }
     }
 }
 
@@ -105,8 +115,10 @@ impl SlotMap {
             let [Reply::Integer(first), Reply::Integer(last), servers @ ..] = &parts[..] else {
                 return None;
             };
-            let (first, last) = (usize::try_from(*first).ok()?, usize::try_from(*last).ok()?);
-            map.owners.get(first..=last)?;
+            let (first, last) = (u16::try_from(*first).ok()?, u16::try_from(*last).ok()?);
+            if first > last || usize::from(last) >= SLOTS {
+                return None;
+            }
             let master = Server::read(servers.first()?, asked)?;
             if by_name {
                 let known = servers.iter().filter_map(|server| Server::read(server, asked));
@@ -119,7 +131,7 @@ impl SlotMap {
             if let Some(node) = master.node {
                 let node = map.known_as(node);
                 let number = map.number(node);
-                map.owners.get_mut(first..=last)?.fill(number);
+                map.assign(first, last, number);
             }
         }
         (!map.nodes.is_empty()).then_some(map)
@@ -141,16 +153,26 @@ impl SlotMap {
     /// it stays.
     #[inline]
     pub(super) fn owner(&self, slot: u16) -> Option<usize> {
-        let owner = *self.owners.get(usize::from(slot))?;
+        let after = self.stretches.partition_point(|stretch| stretch.first <= slot);
+        let owner = self.stretches.get(after.checked_sub(1)?)?.owner;
         (owner != NOBODY).then_some(usize::from(owner))
+    }
+
+    fn assign(&mut self, first: u16, last: u16, owner: u16) {
+        let from = self.stretches.partition_point(|stretch| stretch.first < first);
+        let to = self.stretches.partition_point(|stretch| stretch.first <= last + 1);
+        // What was served by the last of those that give way goes on behind them.
+        let rest = to.checked_sub(1).map(|at| self.stretches[at].owner);
+        let rest = rest.filter(|_| usize::from(last) + 1 < SLOTS);
+        let rest = rest.map(|owner| Stretch { first: last + 1, owner });
+        self.stretches.splice(from..to, [Stretch { first, owner }].into_iter().chain(rest));
+        self.stretches.dedup_by_key(|stretch| stretch.owner);
     }
 
     /// Learns that a slot has moved.
     pub(super) fn moved(&mut self, slot: u16, node: Node) {
         let number = self.number(node);
-        if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
-            *owner = number;
-        }
+        self.assign(slot, slot, number);
     }
 
     /// All nodes that serve a slot.
@@ -245,6 +267,7 @@ fn named<'a>(pairs: &[Reply<'a>], name: &[u8]) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn node(host: &str, port: u16) -> Node {
         Node { host: host.to_owned(), port }
@@ -289,6 +312,26 @@ mod tests {
         assert_eq!(read("TRYAGAIN Multiple keys request"), Some(Redirect::Again));
         for other in ["MOVED", "MOVED 99999 a:1", "MOVED 1 a", "ERR x", "", "ASK 1 a:b"] {
             assert_eq!(read(other), None, "{other}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn stretches_say_what_a_table_of_all_slots_would(
+            moves in proptest::collection::vec((0..SLOTS, 0..SLOTS, 0_u16..4), 0..40),
+        ) {
+            let mut map = SlotMap::default();
+            let mut table = vec![NOBODY; SLOTS];
+            for (one, other, owner) in moves {
+                let (first, last) = (one.min(other), one.max(other));
+                map.assign(first as u16, last as u16, owner);
+                table[first..=last].fill(owner);
+            }
+            for (slot, owner) in table.iter().enumerate() {
+                let owner = (*owner != NOBODY).then_some(usize::from(*owner));
+                prop_assert_eq!(map.owner(slot as u16), owner, "slot {}", slot);
+            }
+            prop_assert!(map.stretches.windows(2).all(|two| two[0].owner != two[1].owner));
         }
     }
 
