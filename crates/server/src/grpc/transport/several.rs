@@ -5,7 +5,9 @@ use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use smallvec::SmallVec;
 use tokio::task::spawn_local;
@@ -58,6 +60,35 @@ impl Group {
 struct Waiting {
     respond: Respond,
     deadline: Option<Instant>,
+}
+
+/// Wakes a group's task where a client may have taken a request back, and remembers it: to ask each
+/// request at each answer to another costs more than all else of a turn.
+struct Recall {
+    is_due: AtomicBool,
+    task: Waker,
+}
+
+impl Recall {
+    /// Due at first, so that the requests are told whom to wake.
+    fn of(task: &Waker) -> Arc<Self> {
+        Arc::new(Self { is_due: AtomicBool::new(true), task: task.clone() })
+    }
+
+    fn take(&self) -> bool {
+        self.is_due.swap(false, Ordering::Acquire)
+    }
+}
+
+impl Wake for Recall {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_due.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
 }
 
 /// Those of a group that have no answer yet, by place.
@@ -121,8 +152,13 @@ impl<S: Service> Server<S> {
     /// is over.
     async fn wait_for(self: Rc<Self>, mut several: S::Several, group: Rc<Group>, mut open: Open) {
         let mut timer: Pin<&mut Option<Sleep>> = pin!(None);
+        let mut recall = None;
         poll_fn(|cx| {
-            self.let_go(&group, &mut open, cx);
+            let recall = recall.get_or_insert_with(|| Recall::of(cx.waker()));
+            if recall.take() {
+                let waker = Waker::from(Arc::clone(recall));
+                self.let_go(&group, &mut open, &mut Context::from_waker(&waker));
+            }
             while let Some(next) = next_deadline(&open) {
                 if timer.is_none() {
                     timer.set(Some(sleep_until(next)));
