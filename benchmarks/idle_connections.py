@@ -52,7 +52,8 @@ def main() -> int:
     allow_open_files(options.idle + BUSY + SPARE_FILES)
     alone = Load(options.seconds, options.warmup, BUSY, options.streams)
     beside = Load(options.seconds, options.warmup, BUSY, options.streams, idle=options.idle)
-    more = ("--max-connections", str(options.idle + BUSY + SPARE_FILES))
+    most = str(options.idle + BUSY + SPARE_FILES)
+    more = ("--max-connections", most, "--max-connections-per-peer", most)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-bench-")))
         ours = systems.ours(stack, folder, more=more)

@@ -96,6 +96,9 @@ impl Load {
                 if self.now() > until {
                     return Err("an idle connection got no answer to its one request".to_owned());
                 }
+                if self.connections[first..].iter().any(|connection| !connection.is_open()) {
+                    return Err("the server has closed an idle connection".to_owned());
+                }
                 self.turn()?;
             }
         }
