@@ -37,13 +37,26 @@ def paused(store: StoreServer) -> Iterator[None]:
         kill(store.pid, signal.SIGCONT)
 
 
-def ask(client: Client, *, hits: int = 1, extra: tuple[tuple[str, str], ...] = ()) -> int:
-    """Sends a question, and lets the server take it up before anything else is sent."""
+def put(client: Client, *, hits: int = 1, extra: tuple[tuple[str, str], ...] = ()) -> int:
+    """Readies a question; it leaves with what is sent next."""
     stream = client.open(SHOULD_RATE_LIMIT, extra=extra)
     message = request([Descriptor([("tenant", "acme")], hits=hits)])
     client.h2.send_data(stream, framed(message), end_stream=True)
+    return stream
+
+
+def ask(client: Client, *, hits: int = 1, extra: tuple[tuple[str, str], ...] = ()) -> int:
+    """Sends a question, and lets the server take it up before anything else is sent."""
+    stream = put(client, hits=hits, extra=extra)
     settle(client)
     return stream
+
+
+def ask_together(client: Client, count: int) -> list[int]:
+    """Sends questions that the server takes up as a group."""
+    streams = [put(client) for _ in range(count)]
+    settle(client)
+    return streams
 
 
 def settle(client: Client) -> None:
@@ -99,6 +112,21 @@ def test_request_taken_back_is_charged_if_and_only_if_the_store_was_asked(
         assert left(client.answer(ask(client, hits=0))) == 94
         for stream in (on_the_wire[1], waiting[0], waiting[2]):
             assert not client.answers[stream].headers, "nobody waits for an answer"
+        assert cancelled(node) == 3
+
+
+def test_each_request_of_a_group_can_be_taken_back_after_others_were(valkey: StoreServer) -> None:
+    with asking(valkey) as (node, client):
+        with paused(valkey):
+            for _ in range(ON_THE_WIRE):
+                ask(client)
+            group = ask_together(client, 6)
+            for at in (1, 4, 0):
+                take_back(client, group[at])
+                # Each is noticed when it happens, not when an answer comes.
+            assert cancelled(node) == 3
+        told = [left(client.answer(group[at])) for at in (2, 3, 5)]
+        assert told == [94, 93, 92]
         assert cancelled(node) == 3
 
 
