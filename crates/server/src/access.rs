@@ -32,9 +32,7 @@ impl Denied {
     /// What to do about it.
     pub const fn advice(self) -> &'static str {
         match self {
-            Self::Disabled => {
-                "resets and refunds over the network are off; start the server with --admin-token"
-            }
+            Self::Disabled => "this server has none; start it with --admin-token",
             Self::Missing => "send the admin token as `authorization: Bearer TOKEN`",
             Self::Wrong => "this is not the server's admin token",
         }

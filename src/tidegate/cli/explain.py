@@ -23,7 +23,8 @@ last denials. With a domain and KEY=VALUE it says which limits would apply and w
 numbers, and why the nearest others would not; that takes nothing.
 
 Asks the service on {DEFAULT_SERVER} unless --server or --policy says otherwise. A service with
-an admin token explains to its holders alone: put it into {_TOKEN}.
+an admin token explains to its holders alone: put it into {_TOKEN}. One without explains to its
+own machine alone.
 
 examples:
   tidegate explain 01KBAR5M8Y3V0T9Q4Z7N2C6XWD

@@ -35,7 +35,7 @@ its share of the node's decisions, how many of them the limit denied, the rate i
 decides: the store or, as `consistency` permits, the node. A hint says what could be done.
 
 Asks the node on {DEFAULT_SERVER} unless --server says otherwise. One with an admin token tells its
-holders alone: put it into {_TOKEN}.
+holders alone: put it into {_TOKEN}. One without tells its own machine alone.
 
 examples:
   tidegate hot

@@ -1,17 +1,17 @@
 //! `GET /v1/decisions/ID`: why a request was denied. `POST /v1/explain`: what would apply to one.
-//! Both show what tenants send and what the policy says, so they need the admin token where the
-//! server has one.
+//! Both show what tenants send and what the policy says.
+
+use std::net::IpAddr;
 
 use hyper::body::Incoming;
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::{Request, StatusCode};
 
 use super::answer::{Answered, error, json, refused};
 use super::body;
-use super::check::admit;
 use super::connection::HttpDoor;
 use super::document::Json;
+use super::insiders::admit_insider;
 use super::question::{Form, Questions, questions};
-use crate::access::Denied;
 use crate::decision_id::DecisionId;
 use crate::explain::{Ring, put_kept, when_kept};
 use crate::pipeline::Refused;
@@ -22,8 +22,8 @@ pub const PATH: &str = "/v1/decisions/";
 const EXPLAINED: &str = "explanations need the admin token";
 
 /// Tells of a kept denial.
-pub fn decision<T>(door: &HttpDoor, request: &Request<T>) -> Answered {
-    if let Err(response) = admit_if_closed(door, request.headers(), EXPLAINED) {
+pub fn decision<T>(door: &HttpDoor, peer: Option<IpAddr>, request: &Request<T>) -> Answered {
+    if let Err(response) = admit_insider(door, peer, request.headers(), EXPLAINED) {
         return *response;
     }
     let id = request.uri().path().strip_prefix(PATH).unwrap_or_default();
@@ -62,9 +62,13 @@ fn unknown(denials: &Ring, id: &DecisionId) -> String {
 }
 
 /// Explains what would apply to a request; takes nothing.
-pub async fn explain(door: &HttpDoor, request: Request<Incoming>) -> Answered {
+pub async fn explain(
+    door: &HttpDoor,
+    peer: Option<IpAddr>,
+    request: Request<Incoming>,
+) -> Answered {
     let (head, body) = request.into_parts();
-    if let Err(response) = admit_if_closed(door, &head.headers, EXPLAINED) {
+    if let Err(response) = admit_insider(door, peer, &head.headers, EXPLAINED) {
         return *response;
     }
     let document = match body::read(&head.headers, body).await {
@@ -87,19 +91,4 @@ pub async fn explain(door: &HttpDoor, request: Request<Incoming>) -> Answered {
         return refused(&Refused::NotReady);
     };
     json(StatusCode::OK, explained)
-}
-
-/// Passes everybody where there is no admin token, else its holders.
-///
-/// # Errors
-/// The answer to others, who are told what they wanted.
-pub fn admit_if_closed(
-    door: &HttpDoor,
-    headers: &HeaderMap,
-    what: &str,
-) -> Result<(), Box<Answered>> {
-    match door.rate_limit.admin.check(headers) {
-        Err(Denied::Disabled) => Ok(()),
-        _ => admit(door, headers, what),
-    }
 }

@@ -1,14 +1,12 @@
-//! `GET /v1/hot`: the counters that most decisions of this node meet. It lists what tenants send, so it
-//! needs the admin token; a server that has none tells its own machine alone.
+//! `GET /v1/hot`: the counters that most decisions of this node meet, and so what tenants send.
 
 use std::net::IpAddr;
 
 use hyper::{Request, StatusCode};
 
 use super::answer::{Answered, error, json};
-use super::check::admit;
 use super::connection::HttpDoor;
-use super::decisions::admit_if_closed;
+use super::insiders::admit_insider;
 use crate::hot::{PLACES, put_hot};
 
 /// Counters that are told unless the question says how many.
@@ -16,8 +14,8 @@ const USUAL_TOP: usize = 20;
 
 /// Tells of the hottest counters.
 pub fn hot<T>(door: &HttpDoor, peer: Option<IpAddr>, request: &Request<T>) -> Answered {
-    let may = if is_from_here(peer) { admit_if_closed } else { admit };
-    if let Err(response) = may(door, request.headers(), "hot counters need the admin token") {
+    let what = "hot counters need the admin token";
+    if let Err(response) = admit_insider(door, peer, request.headers(), what) {
         return *response;
     }
     let top = match top(request.uri().query().unwrap_or_default()) {
@@ -34,11 +32,6 @@ pub fn hot<T>(door: &HttpDoor, peer: Option<IpAddr>, request: &Request<T>) -> An
     let mut out = Vec::with_capacity(1024);
     put_hot(&mut out, &report, now_us);
     json(StatusCode::OK, out)
-}
-
-/// True for a peer on this machine; one without an address came by a socket in its files.
-fn is_from_here(peer: Option<IpAddr>) -> bool {
-    peer.is_none_or(|peer| peer.to_canonical().is_loopback())
 }
 
 /// How many are wanted.
@@ -60,17 +53,6 @@ fn top(query: &str) -> Result<usize, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn without_a_token_this_machine_alone_is_told() {
-        for here in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
-            assert!(is_from_here(Some(here.parse().unwrap())), "{here}");
-        }
-        for there in ["10.0.0.1", "192.168.1.2", "2001:db8::1", "::ffff:10.0.0.1", "0.0.0.0"] {
-            assert!(!is_from_here(Some(there.parse().unwrap())), "{there}");
-        }
-        assert!(is_from_here(None), "a socket in the files of this machine");
-    }
 
     #[test]
     fn a_query_says_how_many_and_nothing_else() {

@@ -12,6 +12,7 @@ mod fuzz;
 mod host;
 mod hot;
 mod idle;
+mod insiders;
 mod metrics;
 mod openapi;
 #[cfg(test)]
