@@ -42,7 +42,8 @@ fn crc_of_few(crc: u16, bytes: &[u8]) -> u16 {
     };
     let tables = CRC[..bytes.len()].iter().rev();
     bytes.iter().zip(tables).fold(own, |sum, (byte, table)| {
-        sum ^ table[usize::from(byte ^ before.next().unwrap_or(0))]
+        let byte = byte ^ before.next().unwrap_or(0);
+        sum ^ table[usize::from(byte)]
     })
 }
 

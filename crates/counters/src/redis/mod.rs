@@ -42,6 +42,7 @@ mod slots;
 mod socket;
 mod spread;
 mod store;
+mod stretches;
 mod tls;
 mod wire;
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::checksum::crc_on;
 use super::resp::Reply;
+use super::stretches::Stretches;
 
 /// Slots of a Cluster (Redis Cluster specification).
 pub(super) const SLOTS: usize = 16_384;
@@ -77,18 +78,10 @@ impl Redirect {
     }
 }
 
-/// Slots that follow one another up to the next such stretch, and the one node that serves them.
-#[derive(Clone, Copy, Debug)]
-struct Stretch {
-    first: u16,
-    owner: u16,
-}
-
 /// Which node serves each slot.
 #[derive(Debug)]
 pub(super) struct SlotMap {
-    /// All slots in order. A few lines of memory, which stay near; a table of all slots does not.
-    stretches: Vec<Stretch>,
+    owners: Stretches,
     nodes: Vec<Node>,
     /// Nodes, replicas too, that go by another name here than with their peers.
     names: Vec<(Node, Node)>,
@@ -96,8 +89,7 @@ pub(super) struct SlotMap {
 
 impl Default for SlotMap {
     fn default() -> Self {
-        let stretches = vec![Stretch { first: 0, owner: NOBODY }];
-        Self { stretches, nodes: Vec::new(), names: Vec::new() }
+        Self { owners: Stretches::of(NOBODY), nodes: Vec::new(), names: Vec::new() }
     }
 }
 
@@ -131,7 +123,7 @@ impl SlotMap {
             if let Some(node) = master.node {
                 let node = map.known_as(node);
                 let number = map.number(node);
-                map.assign(first, last, number);
+                map.owners.assign(first, last, number);
             }
         }
         (!map.nodes.is_empty()).then_some(map)
@@ -153,26 +145,14 @@ impl SlotMap {
     /// it stays.
     #[inline]
     pub(super) fn owner(&self, slot: u16) -> Option<usize> {
-        let after = self.stretches.partition_point(|stretch| stretch.first <= slot);
-        let owner = self.stretches.get(after.checked_sub(1)?)?.owner;
+        let owner = self.owners.owner(slot);
         (owner != NOBODY).then_some(usize::from(owner))
-    }
-
-    fn assign(&mut self, first: u16, last: u16, owner: u16) {
-        let from = self.stretches.partition_point(|stretch| stretch.first < first);
-        let to = self.stretches.partition_point(|stretch| stretch.first <= last + 1);
-        // What was served by the last of those that give way goes on behind them.
-        let rest = to.checked_sub(1).map(|at| self.stretches[at].owner);
-        let rest = rest.filter(|_| usize::from(last) + 1 < SLOTS);
-        let rest = rest.map(|owner| Stretch { first: last + 1, owner });
-        self.stretches.splice(from..to, [Stretch { first, owner }].into_iter().chain(rest));
-        self.stretches.dedup_by_key(|stretch| stretch.owner);
     }
 
     /// Learns that a slot has moved.
     pub(super) fn moved(&mut self, slot: u16, node: Node) {
         let number = self.number(node);
-        self.assign(slot, slot, number);
+        self.owners.assign(slot, slot, number);
     }
 
     /// All nodes that serve a slot.
@@ -267,7 +247,6 @@ fn named<'a>(pairs: &[Reply<'a>], name: &[u8]) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn node(host: &str, port: u16) -> Node {
         Node { host: host.to_owned(), port }
@@ -312,26 +291,6 @@ mod tests {
         assert_eq!(read("TRYAGAIN Multiple keys request"), Some(Redirect::Again));
         for other in ["MOVED", "MOVED 99999 a:1", "MOVED 1 a", "ERR x", "", "ASK 1 a:b"] {
             assert_eq!(read(other), None, "{other}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn stretches_say_what_a_table_of_all_slots_would(
-            moves in proptest::collection::vec((0..SLOTS, 0..SLOTS, 0_u16..4), 0..40),
-        ) {
-            let mut map = SlotMap::default();
-            let mut table = vec![NOBODY; SLOTS];
-            for (one, other, owner) in moves {
-                let (first, last) = (one.min(other), one.max(other));
-                map.assign(first as u16, last as u16, owner);
-                table[first..=last].fill(owner);
-            }
-            for (slot, owner) in table.iter().enumerate() {
-                let owner = (*owner != NOBODY).then_some(usize::from(*owner));
-                prop_assert_eq!(map.owner(slot as u16), owner, "slot {}", slot);
-            }
-            prop_assert!(map.stretches.windows(2).all(|two| two[0].owner != two[1].owner));
         }
     }
 
