@@ -62,8 +62,8 @@ struct Waiting {
     deadline: Option<Instant>,
 }
 
-/// Wakes a group's task where a client may have taken a request back, and remembers it: to ask each
-/// request at each answer to another costs more than all else of a turn.
+/// Wakes a group's task where a client may have taken a request back, and remembers it: to ask takes
+/// the connection's lock, once for each request, and most wakes are for answers.
 struct Recall {
     is_due: AtomicBool,
     task: Waker,
