@@ -16,7 +16,8 @@ PATIENCE = "2s"
 DRAIN_NOTICE = "100ms"
 """Enough for those who watch; tests stop many nodes."""
 
-_ADDRESS = r"\b{door}\b\D*?127\.0\.0\.1:(\d+)"
+LOOPBACK = "127.0.0.1"
+_ADDRESS = r"\b{door}\b\D*?{host}:(\d+)"
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Tidegate:
         store: The store's URL; in memory by default.
         options: More arguments of `tidegate serve`.
         prefix: A command put in front.
+        http_host: The address of the HTTP door.
     """
 
     policy: str
@@ -36,6 +38,7 @@ class Tidegate:
     store: str | None = None
     options: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
+    http_host: str = LOOPBACK
     http_port: int = field(default=0, init=False)
     grpc_port: int = field(default=0, init=False)
     _process: Process = field(init=False)
@@ -68,7 +71,8 @@ class Tidegate:
             *("--policy", str(self.file)),
             *("--drain-notice", DRAIN_NOTICE),
             *(("--store", self.store, "--store-timeout", PATIENCE) if self.store else ()),
-            *("--http", f"127.0.0.1:{self.http_port}", "--grpc", f"127.0.0.1:{self.grpc_port}"),
+            *("--http", f"{self.http_host}:{self.http_port}"),
+            *("--grpc", f"{LOOPBACK}:{self.grpc_port}"),
             *self.options,
         ]
         said_before = len(self.log())
@@ -98,6 +102,9 @@ class Tidegate:
 
     def _addresses(self, said_before: int) -> tuple[int, int] | None:
         said = self.log()[said_before:]
-        http = re.search(_ADDRESS.format(door="(?i:http)"), said)
-        grpc = re.search(_ADDRESS.format(door="(?i:grpc)"), said)
+        doors = {"(?i:http)": self.http_host, "(?i:grpc)": LOOPBACK}
+        http, grpc = (
+            re.search(_ADDRESS.format(door=door, host=re.escape(host)), said)
+            for door, host in doors.items()
+        )
         return (int(http[1]), int(grpc[1])) if http and grpc else None

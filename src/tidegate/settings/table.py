@@ -181,7 +181,7 @@ ROWS: tuple[Setting, ...] = (
         "admin-token",
         values.token(),
         "",
-        "lets its holder reset and refund; better said by the environment",
+        "lets its holder reset, refund, and see what tenants send; better said by the environment",
     ),
     Setting(
         "door-token",
