@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use crate::algorithms::Numbers;
-use crate::matching::{Plan, PlannedOp, Verdict};
+use crate::matching::{FEW, Plan, PlannedOp, Verdict};
 use crate::snapshot::{OnStoreFailure, Rule};
 
 /// What a store says of one operation.
@@ -164,7 +164,7 @@ pub struct Decision<'r> {
     /// Index of the limit that headers show.
     pub binding: Option<usize>,
     /// The limits met, in the order of the policy file.
-    pub limits: SmallVec<[LimitReport<'r>; 4]>,
+    pub limits: SmallVec<[LimitReport<'r>; FEW]>,
 }
 
 impl Decision<'_> {
@@ -205,7 +205,7 @@ fn report<'r>(op: &PlannedOp<'r>, asked: &mut std::slice::Iter<'_, Outcome>) -> 
 }
 
 #[inline]
-fn decide(limits: SmallVec<[LimitReport<'_>; 4]>, is_degraded: bool) -> Decision<'_> {
+fn decide(limits: SmallVec<[LimitReport<'_>; FEW]>, is_degraded: bool) -> Decision<'_> {
     let binding = binding(&limits, 0..limits.len());
     let denying = binding.map(|at| &limits[at]).filter(|report| report.denies());
     Decision {

@@ -53,7 +53,7 @@ fn call(case: &Case, state: &mut State, now: u64, cost: u64) -> (bool, Option<u6
         met.charge(cost);
     }
     let outcome = met.report(cost, fits);
-    *state = met.into_state().0;
+    *state = met.take_state().0;
     (fits, outcome.wait_us, outcome.reset_us, outcome.remaining)
 }
 
@@ -177,10 +177,10 @@ fn a_raised_rate_settles_the_level_first_and_back_and_forth_changes_nothing() {
     let now = 1_700_000_000_000_000;
     let mut met = Met::new(Algorithm::TokenBucket, slow, State::Absent, now);
     met.charge(10);
-    let (state, _) = met.into_state();
-    let met = Met::new(Algorithm::TokenBucket, fast, state, now);
+    let (state, _) = met.take_state();
+    let mut met = Met::new(Algorithm::TokenBucket, fast, state, now);
     assert_eq!(met.report(1, true).remaining, 10);
-    let (state, is_dirty) = met.into_state();
+    let (state, is_dirty) = met.take_state();
     assert!(is_dirty);
     let met = Met::new(Algorithm::TokenBucket, slow, state, now);
     assert_eq!(met.report(1, false).remaining, 0);
@@ -238,7 +238,7 @@ fn another_calendar_holds_from_the_next_period_on() {
     let now = (1_000 * DAY + 100) * 1_000_000;
     let mut met = Met::new(Algorithm::Quota, utc.numbers(5), State::Absent, now);
     met.charge(3);
-    let (state, _) = met.into_state();
+    let (state, _) = met.take_state();
     let met = Met::new(Algorithm::Quota, berlin.numbers(5), state.clone(), now + 1);
     let outcome = met.report(3, met.fits(3));
     assert_eq!((outcome.remaining, outcome.fits), (2, false));

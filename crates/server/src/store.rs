@@ -28,6 +28,7 @@ pub(crate) enum Way {
 }
 
 /// How far a request has come at once.
+#[expect(clippy::large_enum_variant, reason = "read where it is made")]
 #[derive(Debug)]
 pub(crate) enum Begun {
     /// It is answered.

@@ -58,26 +58,39 @@ pub struct Met {
 
 impl Met {
     /// Applies the clock rule, rolls or drains the state to `now`, and settles a changed rate.
-    pub fn new(algorithm: Algorithm, numbers: Numbers, mut stored: State, clock: u64) -> Self {
-        let last = stored.last().unwrap_or(clock);
-        let skew = last.saturating_sub(clock);
-        let is_rebased = skew > FREEZE_US;
-        let (now, skew) = if is_rebased { (clock, 0) } else { (clock + skew, skew) };
-        if is_rebased {
-            rebase(&mut stored, &numbers, clock);
-        }
-        let mut met = Self {
-            algorithm,
-            numbers,
-            now,
-            skew,
+    pub fn new(algorithm: Algorithm, numbers: Numbers, stored: State, clock: u64) -> Self {
+        let mut met = Self::nobody();
+        met.meet(algorithm, numbers, stored, clock);
+        met
+    }
+
+    /// A place in which to [`Met::meet`] a counter.
+    #[inline]
+    pub fn nobody() -> Self {
+        Self {
+            algorithm: Algorithm::TokenBucket,
+            numbers: Numbers { n: 0, period_us: 0, burst: 0 },
+            now: 0,
+            skew: 0,
             state: State::Absent,
             unwritten: State::Absent,
-            is_dirty: is_rebased,
+            is_dirty: false,
             exists: false,
-        };
-        met.settle(stored, clock);
-        met
+        }
+    }
+
+    /// [`Met::new`] in the place of [`Met::nobody`], where it will be used: it is large, and to
+    /// move it costs as much as to meet the counter.
+    pub fn meet(&mut self, algorithm: Algorithm, numbers: Numbers, mut stored: State, clock: u64) {
+        let last = stored.last().unwrap_or(clock);
+        let skew = last.saturating_sub(clock);
+        self.is_dirty = skew > FREEZE_US;
+        (self.now, self.skew) = if self.is_dirty { (clock, 0) } else { (clock + skew, skew) };
+        if self.is_dirty {
+            rebase(&mut stored, &numbers, clock);
+        }
+        (self.algorithm, self.numbers) = (algorithm, numbers);
+        self.settle(stored, clock);
     }
 
     fn settle(&mut self, stored: State, clock: u64) {
@@ -282,18 +295,19 @@ impl Met {
         }
     }
 
-    /// What the store must keep, and whether it differs from what it gave.
-    pub fn into_state(self) -> (State, bool) {
+    /// What the store must keep, and whether it differs from what it gave. Nothing is left here.
+    pub fn take_state(&mut self) -> (State, bool) {
+        let state = std::mem::take(&mut self.state);
         if !self.is_dirty {
             // Logs and slots change only by charge, refund and rebase, so they go back as they came.
-            return match self.state {
+            return match state {
                 State::Log(log) if !log.is_empty() => (State::Log(log), false),
                 State::Slots(slots) => (State::Slots(slots), false),
-                _ => (self.unwritten, false),
+                _ => (std::mem::take(&mut self.unwritten), false),
             };
         }
         let now = self.now;
-        let state = match self.state {
+        let state = match state {
             State::Windows(windows) => State::Windows(Windows { last: now, ..windows }),
             State::Bucket(bucket) => State::Bucket(Bucket { last: now, ..bucket }),
             State::Spent(spent) => State::Spent(Spent { last: now, ..spent }),

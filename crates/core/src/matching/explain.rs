@@ -184,8 +184,9 @@ impl Domain {
         tenant: Option<&[u8]>,
         now: u64,
     ) -> (Option<Numbers>, Source<'_>) {
+        let tenant = tenant.and_then(|tenant| self.tenants.get(tenant));
         let numbers = self.numbers(rule, tenant, now);
-        let Some(tenant) = tenant.and_then(|tenant| self.tenants.get(tenant)) else {
+        let Some(tenant) = tenant else {
             return (numbers, Source::Limit);
         };
         if let Some(row) = tenant.in_force(rule, now) {

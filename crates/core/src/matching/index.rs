@@ -65,12 +65,13 @@ impl Index {
     /// The rules that may match these entries, in the order of the file, each once.
     #[inline]
     pub fn candidates(&self, entries: &[(KeyId, &[u8])]) -> Candidates {
-        let mut found = Candidates::from_slice(&self.always);
+        let mut found = Candidates::new();
+        found.extend(self.always.iter().copied());
         for (key, value) in entries {
             let by_key = &self.by_key[usize::from(key.0)];
-            found.extend_from_slice(&by_key.present);
+            found.extend(by_key.present.iter().copied());
             if let Some(rules) = by_key.exact.get(*value) {
-                found.extend_from_slice(rules);
+                found.extend(rules.iter().copied());
             }
             by_key.prefixes.each(value, |rules| found.extend_from_slice(rules));
         }

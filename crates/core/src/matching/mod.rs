@@ -14,4 +14,4 @@ pub use explain::{Explained, Fate, Source, Tested, explain};
 pub use index::Index;
 pub use named::Named;
 pub use parts::{Part, share};
-pub use plan::{Descriptor, MOST_COUNTERS, Plan, PlannedOp, RequestRate, Verdict, key_alone};
+pub use plan::{Descriptor, FEW, MOST_COUNTERS, Plan, PlannedOp, RequestRate, Verdict, key_alone};

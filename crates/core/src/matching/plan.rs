@@ -5,16 +5,19 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::action::{Action, Verb, merge};
-use super::values::{self, KeyBuffer};
+use super::values::{self, KeyBuffer, Placed};
 use crate::algorithms::calendar::Around;
 use crate::algorithms::slots::Shape;
 use crate::algorithms::{Algorithm, Numbers};
 use crate::error::RequestError;
-use crate::snapshot::{Domain, KeyId, Missing, Rule};
+use crate::snapshot::{Domain, KeyId, KindId, Missing, Rule, Tenant};
 use crate::units::MAX;
 
 /// Counters that one request may meet.
 pub const MOST_COUNTERS: usize = 256;
+
+/// Counters for which a request takes no memory from the heap: more than most meet.
+pub const FEW: usize = 6;
 
 /// One set of entries that describes the request, with what it costs by kind.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +59,9 @@ impl RequestRate {
         Numbers { n, period_us, burst }
     }
 }
+
+/// A tenant by its name, if the policy knows it.
+type Known<'r, 'd> = (&'d [u8], Option<&'r Tenant>);
 
 /// How an operation is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +119,7 @@ impl PlannedOp<'_> {
 #[derive(Debug, Default)]
 pub struct Plan<'r> {
     /// The counters met, each once, in the order in which they were first met.
-    pub ops: SmallVec<[PlannedOp<'r>; 4]>,
+    pub ops: SmallVec<[PlannedOp<'r>; FEW]>,
     /// For each descriptor, in order, which operations it met: (descriptor, operation).
     pub met: SmallVec<[(u16, u16); 8]>,
     pub(super) buffer: KeyBuffer,
@@ -141,8 +147,9 @@ impl<'r> Plan<'r> {
         descriptors: &[Descriptor<'_>],
         now: u64,
     ) -> Result<(), RequestError> {
+        let mut last = None;
         for (at, descriptor) in descriptors.iter().enumerate() {
-            self.meet(domain, at as u16, descriptor, now)?;
+            self.meet(domain, at as u16, descriptor, &mut last, now)?;
         }
         self.settle_denied();
         Ok(())
@@ -210,34 +217,39 @@ impl<'r> Plan<'r> {
         &mut self,
         rule: &Rule,
         numbers: &Numbers,
-        mut values: impl Iterator<Item = Option<&'v [u8]>> + Clone,
-    ) -> (Range<u32>, Option<Range<u32>>) {
-        let start = self.buffer.len() as u32;
-        values::append(&mut self.buffer, period_of_key(rule, numbers), values.clone());
-        let end = self.buffer.len() as u32;
-        let anchor = values.nth(rule.tenant_at.unwrap_or(0)).map(|value| {
-            self.buffer.extend_from_slice(value.unwrap_or_default());
-            end..self.buffer.len() as u32
-        });
-        (start..end, anchor)
+        values: impl Iterator<Item = Option<&'v [u8]>> + Clone,
+    ) -> Placed {
+        let anchor_at = rule.tenant_at.unwrap_or(0);
+        values::append(&mut self.buffer, period_of_key(rule, numbers), values, anchor_at)
     }
 
+    /// `last` is the tenant of the descriptor before, which is mostly this one's too.
     #[inline]
-    fn meet(
+    fn meet<'d>(
         &mut self,
         domain: &'r Domain,
         at: u16,
-        descriptor: &Descriptor<'_>,
+        descriptor: &Descriptor<'d>,
+        last: &mut Option<Known<'r, 'd>>,
         now: u64,
     ) -> Result<(), RequestError> {
-        let entries = known_entries(domain, descriptor.entries);
+        let mut entries = Entries::new();
+        note_known(&mut entries, domain, descriptor.entries);
+        let tenant = domain.tenant_key.and_then(|key| find(&entries, key)).and_then(|name| {
+            if last.is_none_or(|(other, _)| other != name) {
+                *last = Some((name, domain.tenants.get(name)));
+            }
+            last.and_then(|(_, tenant)| tenant)
+        });
+        let mut costs = Costs { of: descriptor.costs, last: None };
         for row in domain.index.candidates(&entries) {
             let rule = &domain.rules[row as usize];
-            let Some(cost) = cost(rule, descriptor.costs) else { continue };
+            let Some(cost) = costs.of(rule) else { continue };
             let holds = rule.when.iter().all(|condition| {
                 find(&entries, condition.key).is_some_and(|value| condition.holds(value))
             });
-            if holds && let Some(op) = self.op(domain, rule, &entries, descriptor.rate, now) {
+            if holds && let Some(op) = self.op(domain, rule, &entries, tenant, descriptor.rate, now)
+            {
                 self.add(at, PlannedOp { action: descriptor.verb.action(cost), ..op })?;
             }
         }
@@ -251,6 +263,7 @@ impl<'r> Plan<'r> {
         domain: &Domain,
         rule: &'r Rule,
         entries: &[(KeyId, &[u8])],
+        tenant: Option<&Tenant>,
         rate: Option<RequestRate>,
         now: u64,
     ) -> Option<PlannedOp<'r>> {
@@ -258,7 +271,6 @@ impl<'r> Plan<'r> {
         if is_missing && rule.missing == Missing::Skip {
             return None;
         }
-        let tenant = rule.tenant_at.and_then(|at| find(entries, rule.per[at]));
         let policy = domain.numbers(rule, tenant, now);
         let rate = rate.filter(|_| rule.takes_request_rate);
         let numbers = match rate {
@@ -321,7 +333,9 @@ impl<'r> Plan<'r> {
 #[inline]
 pub fn key_alone(rule: &Rule, numbers: &Numbers, parts: &[&[u8]]) -> KeyBuffer {
     let mut buffer = KeyBuffer::new();
-    values::append(&mut buffer, period_of_key(rule, numbers), parts.iter().map(|part| Some(*part)));
+    let values = parts.iter().map(|part| Some(*part));
+    // Whoever asks one rule alone needs no anchor.
+    values::append(&mut buffer, period_of_key(rule, numbers), values, usize::MAX);
     buffer
 }
 
@@ -339,20 +353,17 @@ const fn period_of_key(rule: &Rule, numbers: &Numbers) -> u64 {
 }
 
 /// The entries whose keys any rule knows; of a repeated key the first.
+type Entries<'a> = SmallVec<[(KeyId, &'a [u8]); 8]>;
+
 #[inline]
-fn known_entries<'a>(
-    domain: &Domain,
-    entries: &[(&'a [u8], &'a [u8])],
-) -> SmallVec<[(KeyId, &'a [u8]); 8]> {
-    let mut known: SmallVec<[(KeyId, &[u8]); 8]> = SmallVec::new();
+fn note_known<'a>(known: &mut Entries<'a>, domain: &Domain, entries: &[(&'a [u8], &'a [u8])]) {
     for (key, value) in entries {
         if let Some(id) = domain.keys.get(*key)
-            && find(&known, *id).is_none()
+            && find(known, *id).is_none()
         {
             known.push((*id, value));
         }
     }
-    known
 }
 
 #[inline]
@@ -360,7 +371,23 @@ fn find<'a>(entries: &[(KeyId, &'a [u8])], key: KeyId) -> Option<&'a [u8]> {
     entries.iter().find(|(id, _)| *id == key).map(|(_, value)| *value)
 }
 
-#[inline]
-fn cost(rule: &Rule, costs: &[(&[u8], u64)]) -> Option<u64> {
-    costs.iter().find(|(kind, _)| **kind == *rule.counts).map(|(_, cost)| *cost)
+/// What a request costs by kind, with the kind asked last: nearly all rules take the same.
+struct Costs<'a> {
+    of: &'a [(&'a [u8], u64)],
+    last: Option<(KindId, Option<u64>)>,
+}
+
+impl Costs<'_> {
+    /// Of the kind that a rule takes, if the request has it.
+    #[inline]
+    fn of(&mut self, rule: &Rule) -> Option<u64> {
+        if let Some((kind, cost)) = self.last
+            && kind == rule.kind
+        {
+            return cost;
+        }
+        let cost = self.of.iter().find(|(kind, _)| **kind == *rule.counts).map(|(_, cost)| *cost);
+        self.last = Some((rule.kind, cost));
+        cost
+    }
 }

@@ -11,8 +11,8 @@ use super::format::{
     PatternDoc, SnapshotDoc, TenantDoc, WhenDoc,
 };
 use super::rules::{
-    Condition, Consistency, Domain, FastMap, KeyId, Missing, OnStoreFailure, Override, Pattern,
-    Rule, RuleSet, Tenant, may_be_local,
+    Condition, Consistency, Domain, FastMap, KeyId, KindId, Missing, OnStoreFailure, Override,
+    Pattern, Rule, RuleSet, Tenant, may_be_local,
 };
 use crate::algorithms::calendar::{Calendar, Table, Unit};
 use crate::algorithms::slots::{MOST_SLOTS, Shape};
@@ -56,15 +56,22 @@ fn compile_regex(pattern: &str) -> Result<regex::bytes::Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(REGEX_SIZE).build()
 }
 
+/// The words of a domain by number: its descriptor keys, its kinds of cost.
 #[derive(Default)]
-struct Keys {
-    known: FastMap<Box<[u8]>, KeyId>,
+struct Words {
+    keys: FastMap<Box<[u8]>, KeyId>,
+    kinds: FastMap<Box<[u8]>, KindId>,
 }
 
-impl Keys {
-    fn id(&mut self, key: &str) -> KeyId {
-        let next = KeyId(self.known.len() as u16);
-        *self.known.entry(Box::from(key.as_bytes())).or_insert(next)
+impl Words {
+    fn key(&mut self, key: &str) -> KeyId {
+        let next = KeyId(self.keys.len() as u16);
+        *self.keys.entry(Box::from(key.as_bytes())).or_insert(next)
+    }
+
+    fn kind(&mut self, kind: &str) -> KindId {
+        let next = KindId(self.kinds.len() as u16);
+        *self.kinds.entry(Box::from(kind.as_bytes())).or_insert(next)
     }
 }
 
@@ -96,8 +103,8 @@ fn domain(
     identities: &mut Identities,
 ) -> Result<Domain, SnapshotError> {
     let name: Arc<str> = Arc::from(doc.name.as_str());
-    let mut keys = Keys::default();
-    let tenant_key = doc.tenant_key.as_deref().map(|key| keys.id(key));
+    let mut words = Words::default();
+    let tenant_key = doc.tenant_key.as_deref().map(|key| words.key(key));
     let mut rules = Vec::with_capacity(doc.limits.len());
     for limit in doc.limits {
         let id = limit.id.clone();
@@ -105,14 +112,14 @@ fn domain(
         let rule = calendar_of(&limit, calendars)
             .and_then(|calendar| {
                 let row = rules.len() as u32;
-                rule(row, &name, limit, calendar, tenant_key, &mut keys, identities)
+                rule(row, &name, limit, calendar, tenant_key, &mut words, identities)
             })
             .map_err(wrong)?;
         rules.push(rule);
     }
     let wrong = |problem: String| SnapshotError::Domain { domain: doc.name.clone(), problem };
-    if keys.known.len() > usize::from(u16::MAX) {
-        return Err(wrong("more than 65,535 different descriptor keys".into()));
+    if words.keys.len().max(words.kinds.len()) > usize::from(u16::MAX) {
+        return Err(wrong("more than 65,535 different descriptor keys, or kinds of cost".into()));
     }
     let mut plans = Vec::with_capacity(doc.plans.len());
     let mut plan_names = Vec::with_capacity(doc.plans.len());
@@ -134,8 +141,8 @@ fn domain(
             .map_err(|problem| wrong(format!("tenant {id:?}: {problem}")))?;
         tenants.insert(Box::from(id.as_bytes()), tenant);
     }
-    let index = Index::build(&rules, keys.known.len());
-    Ok(Domain { name, rules, keys: keys.known, index, plans, plan_names, tenants })
+    let index = Index::build(&rules, words.keys.len());
+    Ok(Domain { name, rules, keys: words.keys, index, tenant_key, plans, plan_names, tenants })
 }
 
 fn rule(
@@ -144,7 +151,7 @@ fn rule(
     doc: LimitDoc,
     calendar: Option<Arc<Calendar>>,
     tenant_key: Option<KeyId>,
-    keys: &mut Keys,
+    words: &mut Words,
     identities: &mut Identities,
 ) -> Result<Rule, String> {
     check_consistency(&doc)?;
@@ -161,8 +168,8 @@ fn rule(
             "a sliding_log with count_denied or request_override: it could not be bounded".into()
         );
     }
-    let when: Result<_, String> = doc.when.into_iter().map(|row| condition(row, keys)).collect();
-    let per: Box<[KeyId]> = doc.per.iter().map(|key| keys.id(key)).collect();
+    let when: Result<_, String> = doc.when.into_iter().map(|row| condition(row, words)).collect();
+    let per: Box<[KeyId]> = doc.per.iter().map(|key| words.key(key)).collect();
     let tenant_at = per.iter().position(|key| Some(*key) == tenant_key);
     Ok(Rule {
         row,
@@ -176,6 +183,7 @@ fn rule(
             MissingDoc::Shared => Missing::Shared,
             MissingDoc::Deny => Missing::Deny,
         },
+        kind: words.kind(&doc.counts),
         counts: Box::from(doc.counts.as_bytes()),
         algorithm: doc.algorithm,
         calendar,
@@ -195,9 +203,9 @@ fn rule(
     })
 }
 
-fn condition(doc: WhenDoc, keys: &mut Keys) -> Result<Condition, String> {
+fn condition(doc: WhenDoc, words: &mut Words) -> Result<Condition, String> {
     let any: Result<_, String> = doc.any.into_iter().map(pattern).collect();
-    Ok(Condition { key: keys.id(&doc.key), is_negated: doc.negate, any: any? })
+    Ok(Condition { key: words.key(&doc.key), is_negated: doc.negate, any: any? })
 }
 
 fn pattern(doc: PatternDoc) -> Result<Pattern, String> {

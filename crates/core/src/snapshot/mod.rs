@@ -7,6 +7,6 @@ mod rules;
 
 pub use identity::{Identities, LimitUid};
 pub use rules::{
-    Condition, Consistency, Domain, KeyId, Missing, OnStoreFailure, Override, Pattern, Rule,
-    RuleSet, Tenant,
+    Condition, Consistency, Domain, KeyId, KindId, Missing, OnStoreFailure, Override, Pattern,
+    Rule, RuleSet, Tenant,
 };

@@ -20,6 +20,10 @@ pub(crate) type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub u16);
 
+/// A kind of cost's number within its domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KindId(pub u16);
+
 /// Everything needed to decide, immutable, with the revision that it was compiled from.
 #[derive(Debug)]
 pub struct RuleSet {
@@ -55,6 +59,8 @@ pub struct Domain {
     pub rules: Vec<Rule>,
     pub(crate) keys: FastMap<Box<[u8]>, KeyId>,
     pub(crate) index: Index,
+    /// The key whose values are the tenants.
+    pub(crate) tenant_key: Option<KeyId>,
     /// For each plan the numbers of the rules that it names; `None` is unlimited.
     pub(crate) plans: Vec<FastMap<u32, Option<Numbers>>>,
     /// Their names, in the same order.
@@ -177,6 +183,8 @@ pub struct Rule {
     pub missing: Missing,
     /// The kind of cost that this limit takes.
     pub counts: Box<[u8]>,
+    /// Its number: the same for rules of one domain that take the same kind.
+    pub(crate) kind: KindId,
     /// How it counts.
     pub algorithm: Algorithm,
     /// Where the periods of a quota begin; of no other limit.
@@ -286,9 +294,16 @@ impl Tenant {
 
 impl Domain {
     /// The numbers of a rule for a tenant at a time: the override in force with the latest start,
-    /// else the plan's, else the rule's own. `None` is unlimited.
+    /// else the plan's, else the rule's own. `None` is unlimited. A rule without the tenant's key
+    /// has the same numbers for all.
     #[inline]
-    pub(crate) fn numbers(&self, rule: &Rule, tenant: Option<&[u8]>, now: u64) -> Option<Numbers> {
+    pub(crate) fn numbers(
+        &self,
+        rule: &Rule,
+        tenant: Option<&Tenant>,
+        now: u64,
+    ) -> Option<Numbers> {
+        let tenant = tenant.filter(|_| rule.tenant_at.is_some());
         let written = self.written_numbers(rule, tenant, now);
         match &rule.calendar {
             None => written,
@@ -297,10 +312,8 @@ impl Domain {
     }
 
     #[inline]
-    fn written_numbers(&self, rule: &Rule, tenant: Option<&[u8]>, now: u64) -> Option<Numbers> {
-        let Some(tenant) = tenant.and_then(|tenant| self.tenants.get(tenant)) else {
-            return rule.numbers;
-        };
+    fn written_numbers(&self, rule: &Rule, tenant: Option<&Tenant>, now: u64) -> Option<Numbers> {
+        let Some(tenant) = tenant else { return rule.numbers };
         if let Some(row) = tenant.in_force(rule, now) {
             return row.numbers;
         }

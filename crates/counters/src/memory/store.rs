@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::algorithms::Met;
-use tidegate_core::algorithms::State;
-use tidegate_core::{Action, Algorithm, Numbers, Outcome, Plan, Rule, Verdict};
+use tidegate_core::algorithms::{Met, State};
+use tidegate_core::matching::FEW;
+use tidegate_core::{Action, Algorithm, Numbers, Outcome, Plan, Rule};
 
 use super::index::Place;
 use super::record::holds_nothing;
@@ -37,14 +37,19 @@ pub struct MemoryStore {
     shared: Shared,
 }
 
+/// One for each operation of a request.
+type Few<T> = SmallVec<[T; FEW]>;
+
 /// One operation under way.
 struct Step<'p> {
     rule: &'p Rule,
-    numbers: Numbers,
+    numbers: &'p Numbers,
     action: Action,
     key: &'p [u8],
     hash: u64,
     guard: usize,
+    spot: Spot,
+    fits: bool,
 }
 
 /// Where an operation's counter stands.
@@ -170,111 +175,117 @@ impl MemoryStore {
     ) -> Outcome {
         let hash = self.shared.hash(rule.uid.0, key);
         let mut shard = self.shards[self.shard_of(hash)].lock();
-        let step = Step { rule, numbers, action, key, hash, guard: 0 };
-        let mut spot = find(&shard, &step);
-        self.reserve(&mut shard, &step, &mut spot, now, &[]);
-        let mut met = meet(&mut shard, &step, spot, now);
-        let cost = action.cost();
-        let fits = matches!(action, Action::Refund(_)) || met.fits(cost);
-        if fits || rule.is_charged_anyway(action) {
-            apply(&mut met, action);
+        let numbers = &numbers;
+        let mut step =
+            Step { rule, numbers, action, key, hash, guard: 0, spot: Spot::Nowhere, fits: true };
+        step.spot = find(&shard, &step);
+        if step.wants_place() {
+            step.spot = self.reserve(&mut shard, &step, now, &[]);
         }
-        let mut outcome = met.report(cost, fits);
-        outcome.is_folded = matches!(spot, Spot::Folded(_));
-        self.write_back(&mut shard, &step, spot, met);
-        outcome
+        let mut met = Met::nobody();
+        step.fits = meet(&mut met, &mut shard, &step, now);
+        self.settle(&mut met, &mut shard, &step, false)
     }
 
     fn decide_all(&self, plan: &Plan<'_>, now: u64) -> Outcomes {
-        let (mut guards, steps) = self.lock(plan);
-        let mut spots: SmallVec<[Spot; 4]> =
-            steps.iter().map(|step| find(&guards[step.guard], step)).collect();
+        let mut steps = self.steps(plan);
+        let mut guards = self.lock(&mut steps);
+        for step in &mut steps {
+            step.spot = find(&guards[step.guard], step);
+        }
         for at in 0..steps.len() {
             let step = &steps[at];
-            let pinned = pinned(&steps, &spots, step.guard);
-            self.reserve(&mut guards[step.guard], step, &mut spots[at], now, &pinned);
+            if step.wants_place() {
+                let pinned = pinned(&steps, step.guard);
+                steps[at].spot = self.reserve(&mut guards[step.guard], step, now, &pinned);
+            }
         }
-        let mut all_met: SmallVec<[(Met, bool); 4]> = SmallVec::new();
+        let mut all_met: Few<Met> = Few::new();
+        all_met.resize_with(steps.len(), Met::nobody);
         let mut is_denied = false;
-        for (step, spot) in steps.iter().zip(&spots) {
-            let met = meet(&mut guards[step.guard], step, *spot, now);
-            let fits = matches!(step.action, Action::Refund(_)) || met.fits(step.action.cost());
-            is_denied |= !fits && !step.rule.is_shadow;
-            all_met.push((met, fits));
+        for (step, met) in steps.iter_mut().zip(&mut all_met) {
+            step.fits = meet(met, &mut guards[step.guard], step, now);
+            is_denied |= !step.fits && !step.rule.is_shadow;
         }
         let mut outcomes = Outcomes::new();
-        for ((step, spot), (mut met, fits)) in steps.iter().zip(&spots).zip(all_met) {
-            let (cost, is_anyway) = (step.action.cost(), step.rule.is_charged_anyway(step.action));
-            if is_anyway || (fits && !is_denied) {
-                apply(&mut met, step.action);
-            }
-            let mut outcome = if is_anyway && is_denied {
-                met.report_charged(cost, fits)
-            } else {
-                met.report(cost, fits)
-            };
-            outcome.is_folded = matches!(spot, Spot::Folded(_));
-            outcomes.push(outcome);
-            self.write_back(&mut guards[step.guard], step, *spot, met);
+        for (step, met) in steps.iter().zip(&mut all_met) {
+            outcomes.push(self.settle(met, &mut guards[step.guard], step, is_denied));
         }
         outcomes
     }
 
-    /// Locks the shards of a request in ascending order, each once.
-    fn lock<'s, 'p, 'r>(
-        &'s self,
-        plan: &'p Plan<'r>,
-    ) -> (SmallVec<[MutexGuard<'s, Shard>; 4]>, SmallVec<[Step<'p>; 4]>) {
-        let mut steps: SmallVec<[Step<'p>; 4]> = SmallVec::new();
-        let mut shards: SmallVec<[usize; 4]> = SmallVec::new();
-        for op in plan.ops.iter().filter(|op| op.verdict == Verdict::Ask) {
+    /// The operations of a request that this store answers.
+    #[inline]
+    fn steps<'p>(&self, plan: &'p Plan<'_>) -> Few<Step<'p>> {
+        let mut steps = Few::new();
+        for op in plan.asked() {
             let key = plan.key(op);
-            let hash = self.shared.hash(op.rule.uid.0, key);
             steps.push(Step {
                 rule: op.rule,
-                numbers: op.numbers,
+                numbers: &op.numbers,
                 action: op.action,
                 key,
-                hash,
+                hash: self.shared.hash(op.rule.uid.0, key),
                 guard: 0,
+                spot: Spot::Nowhere,
+                fits: true,
             });
-            shards.push(self.shard_of(hash));
         }
+        steps
+    }
+
+    /// Locks the shards of a request in ascending order, each once.
+    #[inline]
+    fn lock(&self, steps: &mut [Step<'_>]) -> Few<MutexGuard<'_, Shard>> {
+        let mut shards: Few<usize> = steps.iter().map(|step| self.shard_of(step.hash)).collect();
         shards.sort_unstable();
         shards.dedup();
-        for step in &mut steps {
+        for step in steps {
             let number = self.shard_of(step.hash);
             step.guard = shards.iter().position(|other| *other == number).unwrap_or_default();
         }
-        (shards.iter().map(|number| self.shards[*number].lock()).collect(), steps)
+        shards.iter().map(|number| self.shards[*number].lock()).collect()
     }
 
     /// Finds a place for a counter that does not exist yet; a full store folds it.
+    fn reserve(&self, shard: &mut Shard, step: &Step<'_>, now: u64, pinned: &[Place]) -> Spot {
+        let limit = step.rule.uid.0;
+        if let Some(place) = shard.place_for(&self.shared, limit, now, pinned) {
+            return Spot::Reserved(place);
+        }
+        self.shared.folded.fetch_add(1, Ordering::Relaxed);
+        Spot::Folded(shard.folded(&self.shared, step.hash, limit))
+    }
+
+    /// Does what was asked where it may be done, writes it back, and says how it stands then.
     #[inline]
-    fn reserve(
+    fn settle(
         &self,
+        met: &mut Met,
         shard: &mut Shard,
         step: &Step<'_>,
-        spot: &mut Spot,
-        now: u64,
-        pinned: &[Place],
-    ) {
-        if matches!(spot, Spot::Nowhere) && !matches!(step.action, Action::Refund(_)) {
-            let limit = step.rule.uid.0;
-            *spot = if let Some(place) = shard.place_for(&self.shared, limit, now, pinned) {
-                Spot::Reserved(place)
-            } else {
-                self.shared.folded.fetch_add(1, Ordering::Relaxed);
-                Spot::Folded(shard.folded(&self.shared, step.hash, limit))
-            };
+        is_denied: bool,
+    ) -> Outcome {
+        let (cost, fits) = (step.action.cost(), step.fits);
+        let is_anyway = step.rule.is_charged_anyway(step.action);
+        if is_anyway || (fits && !is_denied) {
+            apply(met, step.action);
         }
+        let mut outcome = if is_anyway && is_denied {
+            met.report_charged(cost, fits)
+        } else {
+            met.report(cost, fits)
+        };
+        outcome.is_folded = matches!(step.spot, Spot::Folded(_));
+        self.write_back(shard, step, met);
+        outcome
     }
 
     #[inline]
-    fn write_back(&self, shard: &mut Shard, step: &Step<'_>, spot: Spot, met: Met) {
+    fn write_back(&self, shard: &mut Shard, step: &Step<'_>, met: &mut Met) {
         let rule = step.rule;
-        let (state, is_dirty) = met.into_state();
-        let place = match spot {
+        let (state, is_dirty) = met.take_state();
+        let place = match step.spot {
             Spot::Own(place) | Spot::Folded(place) => place,
             Spot::Reserved(place) if is_dirty => {
                 shard.settle(&self.shared, place, step.hash, rule.uid.0, step.key);
@@ -284,8 +295,16 @@ impl MemoryStore {
             Spot::Nowhere => return,
         };
         if is_dirty || matches!(state, State::Log(_) | State::Slots(_)) {
-            shard.write(place, rule.algorithm, &step.numbers, state);
+            shard.write(place, rule.algorithm, step.numbers, state);
         }
+    }
+}
+
+impl Step<'_> {
+    /// True if it makes a counter where there is none.
+    #[inline]
+    const fn wants_place(&self) -> bool {
+        matches!(self.spot, Spot::Nowhere) && !matches!(self.action, Action::Refund(_))
     }
 }
 
@@ -295,13 +314,15 @@ fn find(shard: &Shard, step: &Step<'_>) -> Spot {
     found.map_or(Spot::Nowhere, Spot::Own)
 }
 
+/// Meets an operation's counter; true if it fits.
 #[inline]
-fn meet(shard: &mut Shard, step: &Step<'_>, spot: Spot, now: u64) -> Met {
-    let state = match spot {
+fn meet(met: &mut Met, shard: &mut Shard, step: &Step<'_>, now: u64) -> bool {
+    let state = match step.spot {
         Spot::Own(place) | Spot::Folded(place) => shard.read(place),
         Spot::Reserved(_) | Spot::Nowhere => State::Absent,
     };
-    Met::new(step.rule.algorithm, step.numbers, state, now)
+    met.meet(step.rule.algorithm, *step.numbers, state, now);
+    matches!(step.action, Action::Refund(_)) || met.fits(step.action.cost())
 }
 
 #[inline]
@@ -313,10 +334,11 @@ fn apply(met: &mut Met, action: Action) {
     }
 }
 
-fn pinned(steps: &[Step<'_>], spots: &[Spot], guard: usize) -> Pinned {
-    let here = steps.iter().zip(spots).filter(|(step, _)| step.guard == guard);
-    here.filter_map(|(_, spot)| match spot {
-        Spot::Own(place) | Spot::Folded(place) => Some(*place),
+/// The records in a shard that a request stands on.
+fn pinned(steps: &[Step<'_>], guard: usize) -> Pinned {
+    let here = steps.iter().filter(|step| step.guard == guard);
+    here.filter_map(|step| match step.spot {
+        Spot::Own(place) | Spot::Folded(place) => Some(place),
         Spot::Reserved(_) | Spot::Nowhere => None,
     })
     .collect()

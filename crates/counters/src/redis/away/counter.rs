@@ -109,10 +109,10 @@ impl Counter {
 
     /// What this node's share of the limit says.
     pub(super) fn ask(&mut self, action: Action, nodes: u32, now_us: u64) -> Outcome {
-        let met = self.met_alone(nodes, now_us);
+        let mut met = self.met_alone(nodes, now_us);
         let fits = matches!(action, Action::Refund(_)) || met.fits(action.cost());
         let outcome = met.report(action.cost(), fits);
-        self.alone = Some(met.into_state().0);
+        self.alone = Some(met.take_state().0);
         Outcome { is_unasked: true, ..outcome }
     }
 
@@ -120,7 +120,7 @@ impl Counter {
     pub(super) fn take(&mut self, cost: u64, nodes: u32, now_us: u64) {
         let mut met = self.met_alone(nodes, now_us);
         met.charge(cost);
-        self.alone = Some(met.into_state().0);
+        self.alone = Some(met.take_state().0);
     }
 
     fn met_alone(&mut self, nodes: u32, now_us: u64) -> Met {
@@ -142,7 +142,7 @@ impl Counter {
         let owed = std::mem::take(&mut self.owed);
         let mut met = Met::new(self.algorithm, self.numbers, owed, now_us);
         met.charge(cost);
-        self.owed = met.into_state().0;
+        self.owed = met.take_state().0;
         was_nothing && self.owed != State::Absent
     }
 
@@ -193,7 +193,7 @@ impl Counter {
         let told = std::mem::take(&mut self.owed);
         let mut met = Met::new(self.algorithm, self.numbers, told, now_us);
         met.add(here, before);
-        self.owed = met.into_state().0;
+        self.owed = met.take_state().0;
         false
     }
 }

@@ -23,6 +23,7 @@ use crate::redis::said::Said;
 const MOST_ROUNDS: usize = 3;
 
 /// How a request stands with the limits that are decided here.
+#[expect(clippy::large_enum_variant, reason = "read where it is made, and mostly the large one")]
 #[derive(Debug)]
 pub(in crate::redis) enum Standing {
     /// None of its limits is.

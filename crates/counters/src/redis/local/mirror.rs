@@ -138,7 +138,7 @@ impl Mirror {
         let mut met = self.met(now);
         met.charge(cost);
         let outcome = met.report(cost, true);
-        self.state = met.into_state().0;
+        self.state = met.take_state().0;
         outcome
     }
 
@@ -209,7 +209,7 @@ impl Mirror {
         if here + before > 0 {
             let mut met = self.met(now);
             met.add(here, before);
-            self.state = met.into_state().0;
+            self.state = met.take_state().0;
         }
     }
 

@@ -54,8 +54,9 @@ pub fn answer_now(
 ) -> Result<Message, Status> {
     let mut request = RateLimitRequest::default();
     read(&mut request, door, message, metadata)?;
-    let parts = Parts::of(&request);
-    let descriptors = parts.descriptors(&request);
+    let (mut parts, mut descriptors) = (Parts::default(), Descriptors::new());
+    parts.add(&request);
+    parts.describe([&request], &mut descriptors);
     let ask = Ask { domain: request.domain, descriptors: &descriptors };
     node.decide_now(&ask, |answer| {
         span.note(ask.domain, answer);
@@ -85,14 +86,12 @@ pub fn answer_together<'c>(
         count += 1;
     }
     let requests = &requests[..count];
-    let parts: Few<Parts<'_>> = requests.iter().map(Parts::of).collect();
-    let descriptors: Few<_> =
-        parts.iter().zip(requests).map(|(parts, request)| parts.descriptors(request)).collect();
-    let asks: Few<_> = requests
-        .iter()
-        .zip(&descriptors)
-        .map(|(request, descriptors)| Ask { domain: request.domain, descriptors })
-        .collect();
+    let (mut parts, mut descriptors) = (Parts::default(), Descriptors::new());
+    for request in requests {
+        parts.add(request);
+    }
+    parts.describe(requests, &mut descriptors);
+    let asks = asks(requests.iter(), &descriptors);
     node.decide_together(&asks, |ask, decided| {
         let encoded = decided.map(|it| encode(it, ask.descriptors.len(), door.profile));
         answer(encoded.map_err(|refused| status(&refused)));
@@ -117,16 +116,16 @@ pub async fn answer_several<M>(
             Err(status) => answer(at, Err(status)),
         }
     }
-    let parts: Few<Parts<'_>> = places.iter().map(|at| Parts::of(&requests[*at])).collect();
-    let descriptors: Few<_> =
-        parts.iter().zip(&places).map(|(parts, at)| parts.descriptors(&requests[*at])).collect();
-    let asks: Few<_> = places
-        .iter()
-        .zip(&descriptors)
-        .map(|(at, descriptors)| Ask { domain: requests[*at].domain, descriptors })
-        .collect();
+    let requests = places.iter().map(|at| &requests[*at]);
+    let (mut parts, mut descriptors) = (Parts::default(), Descriptors::new());
+    for request in requests.clone() {
+        parts.add(request);
+    }
+    parts.describe(requests.clone(), &mut descriptors);
+    let asks = asks(requests, &descriptors);
     let say = |place: usize, decided: Result<&Answer<'_, '_>, Refused>| {
-        let encoded = decided.map(|it| encode(it, descriptors[place].len(), door.profile));
+        let count = asks[place].descriptors.len();
+        let encoded = decided.map(|it| encode(it, count, door.profile));
         answer(places[place], encoded.map_err(|refused| status(&refused)));
     };
     node.decide_several(&asks, |place| is_gone(places[place]), say).await;
@@ -145,8 +144,9 @@ pub async fn answer_later(
 ) -> Result<Message, Status> {
     let mut request = RateLimitRequest::default();
     read(&mut request, door, &message, &metadata)?;
-    let parts = Parts::of(&request);
-    let descriptors = parts.descriptors(&request);
+    let (mut parts, mut descriptors) = (Parts::default(), Descriptors::new());
+    parts.add(&request);
+    parts.describe([&request], &mut descriptors);
     let ask = Ask { domain: request.domain, descriptors: &descriptors };
     node.decide(&ask, |answer| {
         span.note(ask.domain, answer);
@@ -223,51 +223,71 @@ fn rate_of(limit: &RateLimitOverride) -> Result<RequestRate, Status> {
 /// The one kind that a descriptor's hits are of, and how many they are.
 type Cost<'a> = [(&'a [u8], u64); 1];
 
-/// What descriptors borrow besides the request.
+/// What descriptors borrow besides their requests.
+#[derive(Default)]
 struct Parts<'a> {
-    costs: SmallVec<[Cost<'a>; 2]>,
+    costs: SmallVec<[Cost<'a>; 2 * TOGETHER]>,
     // Entries without `counts`, for descriptors that have it; rare, so kept apart.
     filtered: Vec<Vec<(&'a [u8], &'a [u8])>>,
 }
 
+/// Those of all requests that arrived together, one after another.
+type Descriptors<'s> = SmallVec<[Descriptor<'s>; 2 * TOGETHER]>;
+
 impl<'a> Parts<'a> {
     #[inline]
-    fn of(request: &RateLimitRequest<'a>) -> Self {
-        let mut parts = Self { costs: SmallVec::new(), filtered: Vec::new() };
+    fn add(&mut self, request: &RateLimitRequest<'a>) {
         for descriptor in &request.descriptors {
             let entries = request.entries(descriptor);
             let kind = entries.iter().find(|(key, _)| *key == COUNTS).map(|(_, kind)| *kind);
             // One above the most that any limit holds stands for everything above.
             let hits = request.hits(descriptor).min(MAX + 1);
-            parts.costs.push([(kind.unwrap_or(REQUESTS), hits)]);
+            self.costs.push([(kind.unwrap_or(REQUESTS), hits)]);
             if kind.is_some() {
                 let others = entries.iter().copied().filter(|(key, _)| *key != COUNTS);
-                parts.filtered.push(others.collect());
+                self.filtered.push(others.collect());
             }
         }
-        parts
     }
 
+    /// Appends the descriptors of the requests that were added.
     #[inline]
-    fn descriptors<'s>(&'s self, request: &'s RateLimitRequest<'a>) -> Descriptors<'s> {
-        let mut filtered = self.filtered.iter();
-        let pairs = request.descriptors.iter().zip(&self.costs);
-        let describe = |(descriptor, costs): (&'s RateLimitDescriptor, &'s Cost<'a>)| {
-            let entries = request.entries(descriptor);
-            let has_counts = entries.iter().any(|(key, _)| *key == COUNTS);
-            let entries = match has_counts.then(|| filtered.next()).flatten() {
-                Some(others) => others,
-                None => entries,
-            };
-            let verb = if descriptor.is_negative_hits { Verb::Refund } else { Verb::Hit };
-            let rate = descriptor.limit.as_ref().and_then(|limit| rate_of(limit).ok());
-            Descriptor { entries, costs, verb, rate }
-        };
-        pairs.map(describe).collect()
+    fn describe<'s>(
+        &'s self,
+        requests: impl IntoIterator<Item = &'s RateLimitRequest<'a>>,
+        descriptors: &mut Descriptors<'s>,
+    ) {
+        let (mut costs, mut filtered) = (self.costs.iter(), self.filtered.iter());
+        for request in requests {
+            for (descriptor, costs) in request.descriptors.iter().zip(&mut costs) {
+                let entries = request.entries(descriptor);
+                let has_counts = entries.iter().any(|(key, _)| *key == COUNTS);
+                let entries = match has_counts.then(|| filtered.next()).flatten() {
+                    Some(others) => others,
+                    None => entries,
+                };
+                let verb = if descriptor.is_negative_hits { Verb::Refund } else { Verb::Hit };
+                let rate = descriptor.limit.as_ref().and_then(|limit| rate_of(limit).ok());
+                descriptors.push(Descriptor { entries, costs, verb, rate });
+            }
+        }
     }
 }
 
-type Descriptors<'s> = SmallVec<[Descriptor<'s>; 2]>;
+/// An ask for each request, of whose descriptors those of all are made up.
+#[inline]
+fn asks<'r, 'd, 'a: 'r + 'd>(
+    requests: impl Iterator<Item = &'r RateLimitRequest<'a>>,
+    descriptors: &'d [Descriptor<'d>],
+) -> Few<Ask<'d>> {
+    let mut rest = descriptors;
+    let ask = |request: &'r RateLimitRequest<'a>| {
+        let (mine, others) = rest.split_at(request.descriptors.len());
+        rest = others;
+        Ask { domain: request.domain, descriptors: mine }
+    };
+    requests.map(ask).collect()
+}
 
 fn status(refused: &Refused) -> Status {
     match refused {

@@ -14,7 +14,7 @@ pub struct RateLimitRequest<'a> {
     /// Field 1.
     pub domain: &'a [u8],
     /// Field 2.
-    pub descriptors: SmallVec<[RateLimitDescriptor; 2]>,
+    pub descriptors: SmallVec<[RateLimitDescriptor; 4]>,
     /// Field 3: hits of descriptors that do not say their own; 0 is unset, and then 1.
     pub hits_addend: u32,
     entries: SmallVec<[(&'a [u8], &'a [u8]); 6]>,
