@@ -6,7 +6,9 @@ pub mod memory;
 pub mod redis;
 
 pub use clock::{Clock, Stopwatch};
-pub use memory::{LoadError, Loaded, MemoryOptions, MemoryStore, SaveError, SaveTimes, Saved};
+pub use memory::{
+    Foreseen, LoadError, Loaded, MemoryOptions, MemoryStore, SaveError, SaveTimes, Saved,
+};
 
 /// What a store says of a request's operations, in the order of `Plan::asked`.
 pub type Outcomes = smallvec::SmallVec<[tidegate_core::Outcome; tidegate_core::matching::FEW]>;

@@ -9,7 +9,7 @@ use arc_swap::Guard;
 use smallvec::SmallVec;
 use tidegate_core::RequestError;
 use tidegate_counters::redis::{Aboard, Departure};
-use tidegate_counters::{Outcomes, Stopwatch};
+use tidegate_counters::{Foreseen, Outcomes, Stopwatch};
 
 use crate::metrics::Timed;
 use crate::node::Node;
@@ -39,20 +39,28 @@ impl Node {
             Planned::empty(rules, asks.get(at).unwrap_or(&nothing), now_us)
         });
         let mut problems: [Option<RequestError>; TOGETHER] = Default::default();
+        let mut foreseen: Few<Foreseen> = Few::new();
         for ((ask, planned), problem) in asks.iter().zip(&mut planned).zip(&mut problems) {
             *problem = planned.fill(ask).err();
-            memory.foresee(&planned.plan);
+            foreseen.push(memory.foreseen(&planned.plan));
         }
-        for ((ask, planned), problem) in asks.iter().zip(&planned).zip(problems) {
+        for foreseen in &foreseen {
+            memory.foresee(foreseen);
+        }
+        let planned = asks.iter().zip(&planned).zip(&foreseen);
+        for (((ask, planned), foreseen), problem) in planned.zip(problems) {
             if let Some(problem) = problem {
                 say(ask, Err(problem.into()));
                 continue;
             }
-            let outcomes = memory.decide(&planned.plan, now_us);
+            let outcomes = memory.decide_foreseen(&planned.plan, foreseen, now_us);
             self.conclude(ask, planned, Ok(&outcomes), |answer| say(ask, Ok(answer)));
         }
     }
 }
+
+/// One for each request.
+type Few<T> = SmallVec<[T; TOGETHER]>;
 
 /// Where a request is that was begun and is not answered.
 enum Trip<'p> {
@@ -63,7 +71,7 @@ enum Trip<'p> {
 }
 
 /// Those that are not answered, with what times them, by place.
-type Trips<'p> = SmallVec<[Option<(Trip<'p>, Option<Stopwatch>)>; TOGETHER]>;
+type Trips<'p> = Few<Option<(Trip<'p>, Option<Stopwatch>)>>;
 
 impl WorkerNode {
     /// Decides at most [`TOGETHER`] requests that are all here already, in their order, each for

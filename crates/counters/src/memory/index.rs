@@ -18,6 +18,12 @@ pub struct Index {
 }
 
 impl Index {
+    /// All slots, for a hint.
+    #[inline]
+    pub fn slots(&self) -> &[u32] {
+        &self.slots
+    }
+
     /// The place under this hash that `is_it` recognises.
     #[inline]
     pub fn find(&self, hash: u64, is_it: impl Fn(Place) -> bool) -> Option<Place> {

@@ -10,6 +10,7 @@ use tidegate_core::algorithms::sliding_log::Log;
 use tidegate_core::algorithms::slots::{Shape, Slots};
 use tidegate_core::{Algorithm, Numbers};
 
+use super::foresight::{Whereabouts, foresee};
 use super::forms::{Form, Forms};
 use super::index::{Index, Place};
 use super::record::{Key, Packed, Record};
@@ -94,17 +95,6 @@ pub struct Shard {
     by_limit: HashMap<u32, usize>,
 }
 
-/// Asks the processor for a line of the cache. A hint: it reads nothing that the program sees.
-#[inline]
-fn foresee(record: &Record) {
-    #[cfg(target_arch = "x86_64")]
-    #[expect(unsafe_code, reason = "the hint takes a pointer; this one is a reference's")]
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(record).cast());
-    }
-}
-
 #[inline]
 fn record(chunks: &[Vec<Record>], place: Place) -> &Record {
     &chunks[place as usize / CHUNK][place as usize % CHUNK]
@@ -137,7 +127,8 @@ impl Shard {
 
     /// Brings what is probably the record of a key into the cache.
     #[inline]
-    pub fn foresee(&self, hash: u64) {
+    pub fn foresee(&self, hash: u64, whereabouts: &Whereabouts) {
+        whereabouts.note(self.index.slots());
         if let Some(place) = self.index.find(hash, |_| true) {
             foresee(self.record(place));
         }

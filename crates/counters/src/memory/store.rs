@@ -8,6 +8,7 @@ use tidegate_core::algorithms::{Met, State};
 use tidegate_core::matching::FEW;
 use tidegate_core::{Action, Algorithm, Numbers, Outcome, Plan, Rule};
 
+use super::foresight::{Foreseen, Whereabouts};
 use super::index::Place;
 use super::record::holds_nothing;
 use super::saved::TakenUp;
@@ -34,6 +35,8 @@ pub struct MemoryOptions {
 pub struct MemoryStore {
     // Guards everything in its shard. A request locks its shards in ascending order.
     shards: Box<[Mutex<Shard>]>,
+    /// One for each shard.
+    whereabouts: Box<[Whereabouts]>,
     shared: Shared,
 }
 
@@ -78,7 +81,8 @@ impl MemoryStore {
             held: AtomicUsize::new(0),
             folded: AtomicUsize::new(0),
         };
-        Self { shards: (0..count).map(|_| Mutex::default()).collect(), shared }
+        let whereabouts = (0..count).map(|_| Whereabouts::default()).collect();
+        Self { shards: (0..count).map(|_| Mutex::default()).collect(), whereabouts, shared }
     }
 
     /// Counters held.
@@ -94,25 +98,43 @@ impl MemoryStore {
     /// Decides one planned request at `now`, microseconds.
     #[inline]
     pub fn decide(&self, plan: &Plan<'_>, now: u64) -> Outcomes {
-        let mut asked = plan.asked();
-        match (asked.next(), asked.next()) {
-            (None, _) => Outcomes::new(),
-            (Some(op), None) => {
-                let key = plan.key(op);
-                smallvec![self.decide_alone(op.rule, op.numbers, key, op.action, now)]
-            }
-            _ => self.decide_all(plan, now),
-        }
+        self.decide_foreseen(plan, &self.foreseen(plan), now)
     }
 
-    /// Brings the counters that a plan meets into the cache, for a [`MemoryStore::decide`] that
-    /// follows soon. Changes nothing and waits for nobody.
+    /// [`MemoryStore::decide`], of counters whose hashes are known.
     #[inline]
-    pub fn foresee(&self, plan: &Plan<'_>) {
+    pub fn decide_foreseen(&self, plan: &Plan<'_>, foreseen: &Foreseen, now: u64) -> Outcomes {
+        if let [hash] = foreseen.0[..]
+            && let Some(op) = plan.asked().next()
+        {
+            let place = (hash, plan.key(op));
+            return smallvec![self.decide_one(op.rule, op.numbers, place, op.action, now)];
+        }
+        self.decide_all(plan, foreseen, now)
+    }
+
+    /// Begins to bring the counters that a plan meets into the cache, for a
+    /// [`MemoryStore::foresee`] that follows when others were begun. Changes nothing and waits
+    /// for nobody.
+    #[inline]
+    pub fn foreseen(&self, plan: &Plan<'_>) -> Foreseen {
+        let mut foreseen = Foreseen::default();
         for op in plan.asked() {
             let hash = self.shared.hash(op.rule.uid.0, plan.key(op));
-            if let Some(shard) = self.shards[self.shard_of(hash)].try_lock() {
-                shard.foresee(hash);
+            self.whereabouts[self.shard_of(hash)].foresee(hash);
+            foreseen.0.push(hash);
+        }
+        foreseen
+    }
+
+    /// Brings counters into the cache for a [`MemoryStore::decide_foreseen`] that follows soon.
+    /// Changes nothing and waits for nobody.
+    #[inline]
+    pub fn foresee(&self, foreseen: &Foreseen) {
+        for hash in &foreseen.0 {
+            let at = self.shard_of(*hash);
+            if let Some(shard) = self.shards[at].try_lock() {
+                shard.foresee(*hash, &self.whereabouts[at]);
             }
         }
     }
@@ -174,6 +196,18 @@ impl MemoryStore {
         now: u64,
     ) -> Outcome {
         let hash = self.shared.hash(rule.uid.0, key);
+        self.decide_one(rule, numbers, (hash, key), action, now)
+    }
+
+    #[inline]
+    fn decide_one(
+        &self,
+        rule: &Rule,
+        numbers: Numbers,
+        (hash, key): (u64, &[u8]),
+        action: Action,
+        now: u64,
+    ) -> Outcome {
         let mut shard = self.shards[self.shard_of(hash)].lock();
         let numbers = &numbers;
         let mut step =
@@ -187,8 +221,8 @@ impl MemoryStore {
         self.settle(&mut met, &mut shard, &step, false)
     }
 
-    fn decide_all(&self, plan: &Plan<'_>, now: u64) -> Outcomes {
-        let mut steps = self.steps(plan);
+    fn decide_all(&self, plan: &Plan<'_>, foreseen: &Foreseen, now: u64) -> Outcomes {
+        let mut steps = steps(plan, foreseen);
         let mut guards = self.lock(&mut steps);
         for step in &mut steps {
             step.spot = find(&guards[step.guard], step);
@@ -212,26 +246,6 @@ impl MemoryStore {
             outcomes.push(self.settle(met, &mut guards[step.guard], step, is_denied));
         }
         outcomes
-    }
-
-    /// The operations of a request that this store answers.
-    #[inline]
-    fn steps<'p>(&self, plan: &'p Plan<'_>) -> Few<Step<'p>> {
-        let mut steps = Few::new();
-        for op in plan.asked() {
-            let key = plan.key(op);
-            steps.push(Step {
-                rule: op.rule,
-                numbers: &op.numbers,
-                action: op.action,
-                key,
-                hash: self.shared.hash(op.rule.uid.0, key),
-                guard: 0,
-                spot: Spot::Nowhere,
-                fits: true,
-            });
-        }
-        steps
     }
 
     /// Locks the shards of a request in ascending order, each once.
@@ -306,6 +320,25 @@ impl Step<'_> {
     const fn wants_place(&self) -> bool {
         matches!(self.spot, Spot::Nowhere) && !matches!(self.action, Action::Refund(_))
     }
+}
+
+/// The operations of a request that this store answers.
+#[inline]
+fn steps<'p>(plan: &'p Plan<'_>, foreseen: &Foreseen) -> Few<Step<'p>> {
+    let mut steps = Few::new();
+    for (op, hash) in plan.asked().zip(&foreseen.0) {
+        steps.push(Step {
+            rule: op.rule,
+            numbers: &op.numbers,
+            action: op.action,
+            key: plan.key(op),
+            hash: *hash,
+            guard: 0,
+            spot: Spot::Nowhere,
+            fits: true,
+        });
+    }
+    steps
 }
 
 #[inline]
