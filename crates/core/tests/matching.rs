@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::{limit, rules, snapshot};
-use tidegate_core::matching::Verb;
+use tidegate_core::matching::{Known, Verb};
 use tidegate_core::{Action, Descriptor, Part, Plan, RequestError, RuleSet, Verdict, share};
 
 type Entries<'a> = &'a [(&'a [u8], &'a [u8])];
@@ -152,6 +152,34 @@ fn the_latest_override_in_force_wins_then_the_plan_then_the_limit() {
 }
 
 #[test]
+fn a_tenant_looked_up_ahead_stands_for_itself_alone() {
+    let mut doc = snapshot(&[limit("l", json!({"per": ["key"]}))]);
+    let numbers = |n: u64| json!({"n": n, "period_us": 60_000_000, "burst": n});
+    let row =
+        |n: u64| json!({"limit": 0, "from_us": null, "until_us": null, "numbers": numbers(n)});
+    doc["domains"][0]["tenant_key"] = json!("key");
+    doc["domains"][0]["tenants"] = json!({
+        "a": {"plan": null, "overrides": [row(1)]},
+        "b": {"plan": null, "overrides": [row(2)]},
+    });
+    let rules = rules(&doc);
+    let domain = rules.domain(b"d").unwrap();
+    let tenants: [&[(&[u8], &[u8])]; 4] =
+        [&[(b"key", b"a")], &[(b"key", b"b")], &[(b"key", b"stranger")], &[]];
+    for first in tenants {
+        for second in tenants {
+            let request = [descriptor(first), descriptor(second), descriptor(first)];
+            let plain = Plan::new(domain, &request, NOW).unwrap();
+            for known in tenants.map(|one| Known::ahead(domain, &[descriptor(one)])) {
+                let mut plan = Plan::default();
+                plan.fill(domain, &request, known, NOW).unwrap();
+                assert_eq!(format!("{:?}", plan.ops), format!("{:?}", plain.ops));
+            }
+        }
+    }
+}
+
+#[test]
 fn long_values_become_a_hash_that_no_plain_key_equals() {
     let rules = rules(&snapshot(&[limit("l", json!({}))]));
     let (long, other) = (vec![b'a'; 5000], vec![b'b'; 5000]);
@@ -159,6 +187,34 @@ fn long_values_become_a_hash_that_no_plain_key_equals() {
     assert!(key(&long).len() < 32);
     assert_ne!(key(&long), key(&other));
     assert_ne!(key(&long)[0], key(b"short")[0]);
+}
+
+#[test]
+fn the_anchor_is_the_tenant_else_the_first_value_whole_or_empty_however_long_the_key() {
+    let mut doc = snapshot(&[
+        limit("tenant", json!({"per": ["route", "tenant"], "missing": "shared"})),
+        limit("first", json!({"per": ["route", "key"], "missing": "shared"})),
+        limit("none", json!({"per": []})),
+    ]);
+    doc["domains"][0]["tenant_key"] = json!("tenant");
+    let rules = rules(&doc);
+    let anchors = |entries: &[(&[u8], &[u8])]| {
+        let request = [descriptor(entries)];
+        let plan = Plan::new(rules.domain(b"d").unwrap(), &request, NOW).unwrap();
+        plan.ops.iter().map(|op| plan.anchor(op).map(<[u8]>::to_vec)).collect::<Vec<_>>()
+    };
+    let (long, longer) = (vec![b'r'; 300], vec![b't'; 5000]);
+    let both = |route: &[u8], tenant: &[u8]| {
+        let found = anchors(&[(b"route", route), (b"tenant", tenant)]);
+        assert_eq!(found, [Some(tenant.to_vec()), Some(route.to_vec()), None]);
+    };
+    both(b"/a", b"acme");
+    both(b"", b"");
+    both(b"/a", &longer);
+    both(&long, b"acme");
+    both(&long, &longer);
+    assert_eq!(anchors(&[(b"key", b"k")]), [Some(Vec::new()), Some(Vec::new()), None]);
+    assert_eq!(anchors(&[(b"key", &long)]), [Some(Vec::new()), Some(Vec::new()), None]);
 }
 
 proptest! {

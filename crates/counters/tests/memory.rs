@@ -196,3 +196,25 @@ fn long_keys_are_kept_whole() {
     assert!(hit(&store, &rules, &b, NOW).fits);
     assert!(!hit(&store, &rules, &a, NOW).fits);
 }
+
+#[test]
+fn what_was_foreseen_is_decided_as_if_it_were_not_even_after_the_index_has_grown() {
+    let rules = rules(&snapshot(&[
+        limit("wide", json!({"numbers": numbers(10, 60)})),
+        limit("narrow", json!({"numbers": numbers(3, 60)})),
+    ]));
+    let (told, other) = (store(100_000), store(100_000));
+    let entries: &[(&[u8], &[u8])] = &[(b"key", b"k")];
+    let costs: &[(&[u8], u64)] = &[(b"requests", 1)];
+    let request = [Descriptor { entries, costs, verb: Verb::Hit, rate: None }];
+    let plan = Plan::new(rules.domain(b"d").unwrap(), &request, NOW).unwrap();
+    for round in 0..6 {
+        let foreseen = told.foreseen(&plan);
+        for at in 0..2_000 {
+            hit(&told, &rules, &format!("{round}-{at}"), NOW);
+        }
+        told.foresee(&foreseen);
+        assert_eq!(told.decide_foreseen(&plan, &foreseen, NOW), other.decide(&plan, NOW));
+    }
+    assert_eq!(told.counters(), 2 + 6 * 2_000 * 2);
+}

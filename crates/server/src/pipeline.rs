@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 use smallvec::SmallVec;
+use tidegate_core::matching::Known;
 use tidegate_core::{Decision, Descriptor, Domain, Plan, RequestError, RuleSet, Verb, conclude};
 use tidegate_counters::Outcomes;
 use tidegate_counters::join::join;
@@ -112,11 +113,21 @@ impl<'r> Planned<'r> {
     /// Matches. A domain that no policy names has no limits: everything passes, as in the
     /// protocol's reference.
     #[inline]
-    pub(crate) fn fill(&mut self, ask: &Ask<'_>) -> Result<(), RequestError> {
+    pub(crate) fn fill<'a>(
+        &mut self,
+        ask: &Ask<'a>,
+        known: Option<Known<'r, 'a>>,
+    ) -> Result<(), RequestError> {
         match self.domain {
-            Some(domain) => self.plan.fill(domain, ask.descriptors, self.now_us),
+            Some(domain) => self.plan.fill(domain, ask.descriptors, known, self.now_us),
             None => Ok(()),
         }
+    }
+
+    /// The tenant that the request names, looked up ahead.
+    #[inline]
+    pub(crate) fn known<'a>(&self, ask: &Ask<'a>) -> Option<Known<'r, 'a>> {
+        self.domain.and_then(|domain| Known::ahead(domain, ask.descriptors))
     }
 }
 
@@ -140,7 +151,7 @@ impl Node {
         let Store::Memory(memory) = &self.store else { return Err(Refused::MustWait) };
         let policy = self.policy.load();
         let mut planned = Planned::empty(in_force(&policy)?, ask, self.clock.now_us());
-        planned.fill(ask)?;
+        planned.fill(ask, None)?;
         let outcomes = memory.decide(&planned.plan, planned.now_us);
         Ok(self.conclude(ask, &planned, Ok(&outcomes), say))
     }
@@ -160,7 +171,7 @@ impl Node {
     /// Matches.
     fn plan<'r>(&self, rules: &'r RuleSet, ask: &Ask<'_>) -> Result<Planned<'r>, RequestError> {
         let mut planned = Planned::empty(rules, ask, self.clock.now_us());
-        planned.fill(ask)?;
+        planned.fill(ask, None)?;
         Ok(planned)
     }
 

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use arc_swap::Guard;
 use smallvec::SmallVec;
 use tidegate_core::RequestError;
+use tidegate_core::matching::Known;
 use tidegate_counters::redis::{Aboard, Departure};
 use tidegate_counters::{Foreseen, Outcomes, Stopwatch};
 
@@ -40,8 +41,11 @@ impl Node {
         });
         let mut problems: [Option<RequestError>; TOGETHER] = Default::default();
         let mut foreseen: Few<Foreseen> = Few::new();
-        for ((ask, planned), problem) in asks.iter().zip(&mut planned).zip(&mut problems) {
-            *problem = planned.fill(ask).err();
+        let known: Few<Option<Known<'_, '_>>> =
+            asks.iter().zip(&planned).map(|(ask, planned)| planned.known(ask)).collect();
+        let to_match = asks.iter().zip(&mut planned).zip(known);
+        for (((ask, planned), known), problem) in to_match.zip(&mut problems) {
+            *problem = planned.fill(ask, known).err();
             foreseen.push(memory.foreseen(&planned.plan));
         }
         for foreseen in &foreseen {
@@ -99,7 +103,7 @@ impl WorkerNode {
         });
         let mut is_refused = [false; TOGETHER];
         for (at, (ask, planned)) in asks.iter().zip(&mut planned).enumerate() {
-            if let Err(problem) = planned.fill(ask) {
+            if let Err(problem) = planned.fill(ask, None) {
                 is_refused[at] = true;
                 say(at, Err(problem.into()));
             }

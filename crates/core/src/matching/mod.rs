@@ -1,6 +1,7 @@
 //! From a request to the counters that it must pass.
 
 mod action;
+mod entries;
 mod explain;
 mod index;
 mod named;
@@ -10,6 +11,7 @@ mod prefixes;
 mod values;
 
 pub use action::{Action, Verb};
+pub use entries::Known;
 pub use explain::{Explained, Fate, Source, Tested, explain};
 pub use index::Index;
 pub use named::Named;

@@ -5,12 +5,13 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::action::{Action, Verb, merge};
+use super::entries::{Costs, Entries, Known, find, note_known};
 use super::values::{self, KeyBuffer, Placed};
 use crate::algorithms::calendar::Around;
 use crate::algorithms::slots::Shape;
 use crate::algorithms::{Algorithm, Numbers};
 use crate::error::RequestError;
-use crate::snapshot::{Domain, KeyId, KindId, Missing, Rule, Tenant};
+use crate::snapshot::{Domain, KeyId, Missing, Rule, Tenant};
 use crate::units::MAX;
 
 /// Counters that one request may meet.
@@ -59,9 +60,6 @@ impl RequestRate {
         Numbers { n, period_us, burst }
     }
 }
-
-/// A tenant by its name, if the policy knows it.
-type Known<'r, 'd> = (&'d [u8], Option<&'r Tenant>);
 
 /// How an operation is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,20 +132,21 @@ impl<'r> Plan<'r> {
         now: u64,
     ) -> Result<Self, RequestError> {
         let mut plan = Self::default();
-        plan.fill(domain, descriptors, now)?;
+        plan.fill(domain, descriptors, None, now)?;
         Ok(plan)
     }
 
     /// [`Plan::new`] into an empty plan that stands already where it will be read: a plan is
-    /// large, and to move it costs as much as to match.
+    /// large, and to move it costs as much as to match. `known` is a tenant that is looked up.
     #[inline]
-    pub fn fill(
+    pub fn fill<'d>(
         &mut self,
         domain: &'r Domain,
-        descriptors: &[Descriptor<'_>],
+        descriptors: &[Descriptor<'d>],
+        known: Option<Known<'r, 'd>>,
         now: u64,
     ) -> Result<(), RequestError> {
-        let mut last = None;
+        let mut last = known;
         for (at, descriptor) in descriptors.iter().enumerate() {
             self.meet(domain, at as u16, descriptor, &mut last, now)?;
         }
@@ -235,11 +234,12 @@ impl<'r> Plan<'r> {
     ) -> Result<(), RequestError> {
         let mut entries = Entries::new();
         note_known(&mut entries, domain, descriptor.entries);
-        let tenant = domain.tenant_key.and_then(|key| find(&entries, key)).and_then(|name| {
-            if last.is_none_or(|(other, _)| other != name) {
-                *last = Some((name, domain.tenants.get(name)));
-            }
-            last.and_then(|(_, tenant)| tenant)
+        let named = domain.tenant_key.as_ref().and_then(|(key, _)| find(&entries, *key));
+        let tenant = named.and_then(|name| {
+            let known = last.filter(|last| last.name == name);
+            let known = known.unwrap_or_else(|| Known::new(domain, name));
+            *last = Some(known);
+            known.tenant
         });
         let mut costs = Costs { of: descriptor.costs, last: None };
         for row in domain.index.candidates(&entries) {
@@ -350,44 +350,4 @@ const fn period_of_key(rule: &Rule, numbers: &Numbers) -> u64 {
         return (numbers.period_us / 1_000_000) << 7 | numbers.burst;
     }
     if rule.is_keyed_by_period { numbers.period_us / 1_000_000 } else { 0 }
-}
-
-/// The entries whose keys any rule knows; of a repeated key the first.
-type Entries<'a> = SmallVec<[(KeyId, &'a [u8]); 8]>;
-
-#[inline]
-fn note_known<'a>(known: &mut Entries<'a>, domain: &Domain, entries: &[(&'a [u8], &'a [u8])]) {
-    for (key, value) in entries {
-        if let Some(id) = domain.keys.get(*key)
-            && find(known, *id).is_none()
-        {
-            known.push((*id, value));
-        }
-    }
-}
-
-#[inline]
-fn find<'a>(entries: &[(KeyId, &'a [u8])], key: KeyId) -> Option<&'a [u8]> {
-    entries.iter().find(|(id, _)| *id == key).map(|(_, value)| *value)
-}
-
-/// What a request costs by kind, with the kind asked last: nearly all rules take the same.
-struct Costs<'a> {
-    of: &'a [(&'a [u8], u64)],
-    last: Option<(KindId, Option<u64>)>,
-}
-
-impl Costs<'_> {
-    /// Of the kind that a rule takes, if the request has it.
-    #[inline]
-    fn of(&mut self, rule: &Rule) -> Option<u64> {
-        if let Some((kind, cost)) = self.last
-            && kind == rule.kind
-        {
-            return cost;
-        }
-        let cost = self.of.iter().find(|(kind, _)| **kind == *rule.counts).map(|(_, cost)| *cost);
-        self.last = Some((rule.kind, cost));
-        cost
-    }
 }

@@ -105,6 +105,7 @@ fn domain(
     let name: Arc<str> = Arc::from(doc.name.as_str());
     let mut words = Words::default();
     let tenant_key = doc.tenant_key.as_deref().map(|key| words.key(key));
+    let tenant_name = doc.tenant_key.as_deref().map(|key| Box::from(key.as_bytes()));
     let mut rules = Vec::with_capacity(doc.limits.len());
     for limit in doc.limits {
         let id = limit.id.clone();
@@ -142,6 +143,7 @@ fn domain(
         tenants.insert(Box::from(id.as_bytes()), tenant);
     }
     let index = Index::build(&rules, words.keys.len());
+    let tenant_key = tenant_key.zip(tenant_name);
     Ok(Domain { name, rules, keys: words.keys, index, tenant_key, plans, plan_names, tenants })
 }
 

@@ -59,8 +59,8 @@ pub struct Domain {
     pub rules: Vec<Rule>,
     pub(crate) keys: FastMap<Box<[u8]>, KeyId>,
     pub(crate) index: Index,
-    /// The key whose values are the tenants.
-    pub(crate) tenant_key: Option<KeyId>,
+    /// The key whose values are the tenants, by number and by name.
+    pub(crate) tenant_key: Option<(KeyId, Box<[u8]>)>,
     /// For each plan the numbers of the rules that it names; `None` is unlimited.
     pub(crate) plans: Vec<FastMap<u32, Option<Numbers>>>,
     /// Their names, in the same order.
