@@ -296,3 +296,54 @@ fn status(refused: &Refused) -> Status {
         Refused::MustWait => Status::internal(refused.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+
+    use super::*;
+    use crate::grpc::wire::{put_bytes, put_message};
+
+    fn message(descriptors: &[&[(&str, &str)]]) -> BytesMut {
+        let mut out = BytesMut::new();
+        for entries in descriptors {
+            put_message(&mut out, 2, |descriptor| {
+                for (key, value) in *entries {
+                    put_message(descriptor, 1, |entry| {
+                        put_bytes(entry, 1, key.as_bytes());
+                        put_bytes(entry, 2, value.as_bytes());
+                    });
+                }
+            });
+        }
+        out
+    }
+
+    #[test]
+    fn each_request_of_a_group_is_described_as_if_it_were_alone() {
+        let messages = [
+            message(&[&[("tenant", "a")], &[("counts", "tokens"), ("tenant", "a")]]),
+            message(&[&[("tenant", "b"), ("counts", "bytes")]]),
+            message(&[&[("tenant", "c")]]),
+            message(&[&[("counts", "tokens")], &[("tenant", "d"), ("counts", "tokens")]]),
+        ];
+        let mut requests: [RateLimitRequest<'_>; 4] = Default::default();
+        for (message, request) in messages.iter().zip(&mut requests) {
+            assert_eq!(request.fill(message), Ok(()));
+        }
+        let (mut parts, mut descriptors) = (Parts::default(), Descriptors::new());
+        for request in &requests {
+            parts.add(request);
+        }
+        parts.describe(&requests, &mut descriptors);
+        let together = asks(requests.iter(), &descriptors);
+        assert_eq!(together[1].descriptors[0].costs, [(&b"bytes"[..], 1)]);
+        assert_eq!(together[1].descriptors[0].entries, [(&b"tenant"[..], &b"b"[..])]);
+        for (request, ask) in requests.iter().zip(&together) {
+            let (mut parts, mut alone) = (Parts::default(), Descriptors::new());
+            parts.add(request);
+            parts.describe([request], &mut alone);
+            assert_eq!(format!("{:?}", ask.descriptors), format!("{:?}", &alone[..]));
+        }
+    }
+}
