@@ -3,11 +3,12 @@
 from pathlib import Path
 
 from tests.contract.tls.certificates import Authority
-from tests.integration.redis_cluster.asking import CLIENTS, Asker, load, remaining, until
+from tests.integration.redis_cluster.asking import CLIENTS, Asker, load, more, remaining, until
 from tests.integration.redis_cluster.conftest import TlsCluster
 from tests.integration.redis_store.doors import Way, exact, refused
 from tests.servers.cluster import info, slot_of, told
 from tests.servers.tidegate import Tidegate
+from tests.servers.valkey import StoreServer
 from tidegate import Limiter
 
 PATIENT_S = 2.0
@@ -63,13 +64,47 @@ def test_nodes_are_met_by_the_host_names_that_they_announce(
             assert tally.degraded == 0, "redirections name nodes that are known"
             told(replica, "CLUSTER", "FAILOVER")
             until(lambda: info(replica, "replication")["role"] == "master", "the fail-over")
-            wanted = tally.asked + 400
-            until(lambda: tally.asked > wanted, "requests to the new master")
+            more(tally, 400, "requests to the new master")
         assert tally.degraded <= 2 * CLIENTS, "one request a client, or two"
         with Asker(node) as asker:
             for tenant in TENANTS:
                 counted = LIMIT - remaining(asker.peek(tenant=tenant), "each")
                 assert 0 <= counted - tally.allowed[tenant] <= tally.degraded
+
+
+def test_a_replica_is_met_by_the_name_that_it_has_announced_since(
+    tls_cluster: TlsCluster, tmp_path: Path
+) -> None:
+    named = tls_cluster.authority.named("localhost")
+    tls_cluster.start(named, replicas=3, cluster_announce_hostname="localhost")
+    masters, replica = tls_cluster.servers.servers[:3], tls_cluster.servers.servers[3]
+
+    def announce(name: str) -> None:
+        told(replica, "CONFIG", "SET", "cluster-announce-hostname", name)
+        replica_id = told(replica, "CLUSTER", "MYID")
+        until(
+            lambda: all(_announced(master, replica_id) == name.encode() for master in masters),
+            f"all masters to know that the replica announces {name!r}",
+        )
+
+    announce("")
+    options = ("--store-timeout", "10s")
+    with Tidegate(POLICY, tmp_path, tls_cluster.url("localhost"), options) as node:
+        with load(node, TENANTS) as tally:
+            until(lambda: tally.asked > 200, "the load")
+            # What the node has read of the Cluster says nothing of this.
+            announce("localhost")
+            told(replica, "CLUSTER", "FAILOVER")
+            until(lambda: info(replica, "replication")["role"] == "master", "the fail-over")
+            more(tally, 400, "requests to the new master")
+        assert tally.degraded <= 2 * CLIENTS, "one request a client, or two"
+
+
+def _announced(server: StoreServer, node_id: bytes) -> bytes:
+    """The host name that a server knows of another, as `CLUSTER NODES` tells it."""
+    lines = told(server, "CLUSTER", "NODES").splitlines()
+    address = next(line.split()[1] for line in lines if line.startswith(node_id))
+    return bytes(address.partition(b",")[2].partition(b",")[0])
 
 
 def test_a_node_without_a_host_name_must_show_a_certificate_of_its_address(

@@ -38,6 +38,9 @@ pub(super) struct Events {
     strays: RefCell<Vec<(Node, Rc<Batch>, Redirect)>>,
     stray: Notify,
     doubted: Notify,
+    /// Who knows a node that the map does not, and is to be asked for its own at once.
+    informed: RefCell<Option<Node>>,
+    hurried: Notify,
 }
 
 impl Events {
@@ -50,6 +53,12 @@ impl Events {
     /// Something speaks against the map.
     pub(super) fn doubt(&self) {
         self.doubted.notify_one();
+    }
+
+    /// The map lacks what this node knows, and something waits for that.
+    fn hurry(&self, informed: Node) {
+        *self.informed.borrow_mut() = Some(informed);
+        self.hurried.notify_one();
     }
 }
 
@@ -211,17 +220,49 @@ impl Cluster {
             self.events.stray.notified().await;
             let strays = std::mem::take(&mut *self.events.strays.borrow_mut());
             for (node, batch, redirect) in strays {
-                let redirect = redirect.known_by(&self.map.borrow());
-                match redirect {
-                    Redirect::Moved(slot, to) => {
-                        self.map.borrow_mut().moved(slot, to.clone());
-                        self.events.doubt();
-                        self.send_on(&to, batch, false, Duration::ZERO);
-                    }
-                    Redirect::Ask(to) => self.send_on(&to, batch, true, Duration::ZERO),
-                    Redirect::Again => self.send_on(&node, batch, false, AGAIN_AFTER),
+                if self.lacks_name(&redirect) {
+                    let named = Rc::clone(self).redirect_by_name(node, batch, redirect);
+                    tokio::task::spawn_local(named);
+                } else {
+                    self.follow_to(&node, batch, redirect);
                 }
             }
+        }
+    }
+
+    /// True if this leads to a node that no map has shown yet, such as a replica that has just come
+    /// and takes over: its certificate seldom carries what its peers call it.
+    fn lacks_name(&self, redirect: &Redirect) -> bool {
+        let (Redirect::Moved(_, to) | Redirect::Ask(to)) = redirect else { return false };
+        let is_known = || self.map.borrow().knows(to) || self.lines.borrow().contains_key(to);
+        self.shared.options.tls.is_some() && !is_known()
+    }
+
+    /// Sends on once the node's map says by which name.
+    async fn redirect_by_name(self: Rc<Self>, node: Node, batch: Rc<Batch>, redirect: Redirect) {
+        // The reading that ends next may have begun before the node knew.
+        for _ in 0..2 {
+            let Some(due) = batch.body().first_deadline().filter(|_| self.lacks_name(&redirect))
+            else {
+                break;
+            };
+            let read = self.tried.notified();
+            self.events.hurry(node.clone());
+            let _ = timeout(due.left(), read).await;
+        }
+        self.follow_to(&node, batch, redirect);
+    }
+
+    fn follow_to(&self, node: &Node, batch: Rc<Batch>, redirect: Redirect) {
+        let redirect = redirect.known_by(&self.map.borrow());
+        match redirect {
+            Redirect::Moved(slot, to) => {
+                self.map.borrow_mut().moved(slot, to.clone());
+                self.events.doubt();
+                self.send_on(&to, batch, false, Duration::ZERO);
+            }
+            Redirect::Ask(to) => self.send_on(&to, batch, true, Duration::ZERO),
+            Redirect::Again => self.send_on(node, batch, false, AGAIN_AFTER),
         }
     }
 
@@ -261,11 +302,19 @@ impl Cluster {
                 }
             };
             self.tried.notify_waiters();
-            if is_sound && timeout(MAP_AGE, self.events.doubted.notified()).await.is_err() {
-                backoff.reset();
-            } else {
-                sleep(backoff.wait().min(LONGEST_REST)).await;
+            tokio::select! {
+                () = self.events.hurried.notified() => {}
+                () = self.rest(&mut backoff, is_sound) => {}
             }
+        }
+    }
+
+    /// Until the map is to be read anew.
+    async fn rest(&self, backoff: &mut Backoff, is_sound: bool) {
+        if is_sound && timeout(MAP_AGE, self.events.doubted.notified()).await.is_err() {
+            backoff.reset();
+        } else {
+            sleep(backoff.wait().min(LONGEST_REST)).await;
         }
     }
 
@@ -292,7 +341,8 @@ impl Cluster {
         let Address::Cluster(seeds) = &self.shared.options.address else {
             return Err(Arc::from("no Cluster"));
         };
-        let mut nodes = self.nodes_up();
+        let mut nodes: Vec<_> = self.events.informed.take().into_iter().collect();
+        nodes.extend(self.nodes_up());
         nodes.extend(seeds.iter().map(|(host, port)| Node { host: host.clone(), port: *port }));
         let mut said = Err(Arc::from("no node of the Cluster is known"));
         for node in nodes {

@@ -135,6 +135,11 @@ impl SlotMap {
         known.map_or(node, |(_, ours)| ours.clone())
     }
 
+    /// True if it serves a slot, or is known by a name of its own.
+    pub(super) fn knows(&self, node: &Node) -> bool {
+        self.nodes.contains(node) || self.names.iter().any(|(peers, _)| peers == node)
+    }
+
     fn call(&mut self, node: &Node, host: &str) {
         if node.host != host && !self.names.iter().any(|(known, _)| known == node) {
             self.names.push((node.clone(), Node { host: host.to_owned(), port: node.port }));
@@ -344,6 +349,9 @@ mod tests {
         assert_eq!(map.known_as(node("10.0.0.1", 1)), node("one", 1));
         assert_eq!(map.known_as(node("10.0.0.2", 2)), node("two", 2), "after a fail-over");
         assert_eq!(map.known_as(node("10.0.0.9", 2)), node("10.0.0.9", 2));
+        let known = [("10.0.0.1", 1), ("one", 1), ("10.0.0.2", 2), ("10.0.0.3", 3)];
+        assert!(known.into_iter().all(|(host, port)| map.knows(&node(host, port))));
+        assert!(!map.knows(&node("10.0.0.9", 2)) && !map.knows(&node("10.0.0.1", 2)));
     }
 
     #[test]
