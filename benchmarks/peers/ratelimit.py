@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.running import Running
-from tests.servers.valkey import free_port
+from tests.servers.ports import free_port
 
 VERSION = "v1.4.1-0.20260122083618-3fb702589d36"
 MODULE = "github.com/envoyproxy/ratelimit/src/service_cmd"

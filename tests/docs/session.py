@@ -16,8 +16,9 @@ from typing import Self
 
 from tests.docs.answers import is_same
 from tests.docs.pages import ROOT, Block
+from tests.servers.ports import free_port
 from tests.servers.process import Process, wait_for
-from tests.servers.valkey import StoreServer, free_port
+from tests.servers.valkey import StoreServer
 
 _ADDRESS = re.compile(r"\b(?:127\.0\.0\.1|localhost):(?P<port>[0-9]{4,5})\b")
 _SERVER = re.compile(r"^(?:[A-Z_]+=\S+ )*tidegate (?:dev|serve)\b")

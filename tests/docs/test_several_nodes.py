@@ -15,8 +15,9 @@ from redis.retry import Retry
 from tests.docs.pages import ROOT, page
 from tests.docs.session import Session, environment, search_path
 from tests.servers.envoy import validate
+from tests.servers.ports import free_port
 from tests.servers.process import Process
-from tests.servers.valkey import StoreServer, free_port
+from tests.servers.valkey import StoreServer
 
 PAGE = page("docs/several-nodes.md")
 EXAMPLE = "examples/envoy-nodes.yaml"

@@ -11,8 +11,9 @@ import redis
 from redis.crc import key_slot
 
 from tests.servers.network import Link, Network
+from tests.servers.ports import free_port
 from tests.servers.process import wait_for
-from tests.servers.valkey import StoreServer, free_port
+from tests.servers.valkey import StoreServer
 
 SLOTS = 16_384
 NODE_TIMEOUT_MS = 800

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.servers.ports import free_port
 from tests.servers.process import Process
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,14 +64,6 @@ def how_to_get(name: str) -> str:
     return f"there is no {name} here; " + (
         built if KINDS[name].is_built else "as root tools/servers.sh installs it"
     )
-
-
-def free_port() -> int:
-    """A port that nobody has now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 @dataclass

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import redis
 
+from tests.servers.ports import free_port
 from tests.servers.process import wait_for
-from tests.servers.valkey import StoreServer, free_port
+from tests.servers.valkey import StoreServer
 
 SERVICE = "limits"
 _DOWN_AFTER_MS = 300

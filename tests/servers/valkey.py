@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.servers.ports import free_port
+
 START_DEADLINE_S = 10.0
 STOP_DEADLINE_S = 10.0
 _PR_SET_PDEATHSIG = 1
@@ -49,14 +51,6 @@ def tls_binary() -> str | None:
         check=False,
     )
     return binary if "tls-cert-file configured" in tried.stdout + tried.stderr else None
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.servers.envoy import Response, get
+from tests.servers.ports import free_port
 from tests.servers.proxies import (
     EXAMPLES,
     KINDS,
     Kind,
     Proxy,
-    free_port,
     how_to_get,
     proxy_binary,
 )

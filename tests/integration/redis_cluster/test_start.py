@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests.integration.redis_cluster.asking import Asker, until
 from tests.servers.cluster import ClusterServers
+from tests.servers.ports import free_port
 from tests.servers.tidegate import Tidegate
-from tests.servers.valkey import free_port
 
 POLICY = """\
 version: 1

@@ -11,7 +11,8 @@ import redis
 
 from tests.contract.tls.certificates import Authority, Pair
 from tests.integration.redis_store.doors import Way
-from tests.servers.valkey import StoreServer, free_port, tls_binary
+from tests.servers.ports import free_port
+from tests.servers.valkey import StoreServer, tls_binary
 
 
 @dataclass

@@ -12,9 +12,10 @@ import redis
 
 from tests.integration.redis_cluster.asking import Asker
 from tests.servers.counters import counters
+from tests.servers.ports import free_port
 from tests.servers.process import wait_for, without_settings
 from tests.servers.tidegate import Tidegate
-from tests.servers.valkey import StoreServer, free_port
+from tests.servers.valkey import StoreServer
 
 NAME = "store.test"
 POLICY = """\

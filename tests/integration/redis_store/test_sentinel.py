@@ -13,9 +13,10 @@ from tests.integration.redis_store.conftest import TlsStore
 from tests.integration.redis_store.doors import Way, exact, refused
 from tests.servers.counters import counters
 from tests.servers.native import Native
+from tests.servers.ports import free_port
 from tests.servers.process import wait_for
 from tests.servers.sentinels import SERVICE, Watched, client
-from tests.servers.valkey import StoreServer, free_port
+from tests.servers.valkey import StoreServer
 from tidegate import Limiter, StoreError
 
 OPEN_POLICY = """\
