@@ -5,13 +5,15 @@
 mod redis_support;
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
 use redis_support::{Server, decide, handle, hit, limit, on_worker, peek, plan, policy, store};
 use tidegate_core::{RuleSet, Verb};
-use tidegate_counters::redis::{RedisHandle, StoreError};
+use tidegate_counters::Clock;
+use tidegate_counters::redis::{RedisHandle, RedisOptions, RedisStore, StoreError};
 
 const ALGORITHMS: [&str; 4] = ["fixed_window", "sliding_window", "sliding_log", "token_bucket"];
 
@@ -168,27 +170,38 @@ fn reset_forgets_the_counters_met() {
 #[test]
 fn a_request_taken_back_before_it_left_is_not_charged() {
     let Some(server) = Server::start(&[]) else { return };
-    on_worker(async {
-        let rules = Rc::new(one_limit(100));
-        let handle = handle(&store(&server.url())).await;
-        let request = hit(&rules, "acme");
-        // The first opens the batch, so it is the one to send it.
-        let mut opening = Box::pin(decide(&handle, &request));
-        let mut joining = Box::pin(decide(&handle, &request));
-        let mut staying = Box::pin(decide(&handle, &request));
-        std::future::poll_fn(|cx| {
-            assert!(opening.as_mut().poll(cx).is_pending());
-            assert!(joining.as_mut().poll(cx).is_pending());
-            assert!(staying.as_mut().poll(cx).is_pending());
-            Poll::Ready(())
-        })
-        .await;
-        drop(joining);
-        drop(opening);
-        assert_eq!(staying.await.unwrap()[0].remaining, 99);
-        let left = decide(&handle, &peek(&rules, "acme")).await.unwrap()[0].remaining;
-        assert_eq!(left, 99);
-    });
+    // Together in one call, and each in its own.
+    for batch in [64, 1] {
+        on_worker(async {
+            let rules = Rc::new(one_limit(100));
+            let mut options = RedisOptions::parse(&server.url()).unwrap();
+            (options.deadline, options.batch) = (Duration::from_secs(2), batch);
+            let store = RedisStore::new(options, Arc::new(Clock::default())).unwrap();
+            let handle = handle(&store).await;
+            let tenant = format!("tenant-{batch}");
+            let request = hit(&rules, &tenant);
+            // From now on the timer of the deadlines wakes nobody early.
+            decide(&handle, &peek(&rules, &tenant)).await.unwrap();
+            // The first opens the first batch, so it is the one to send all that waits.
+            let mut opening = Box::pin(decide(&handle, &request));
+            let mut joining = Box::pin(decide(&handle, &request));
+            let mut staying = Box::pin(decide(&handle, &request));
+            std::future::poll_fn(|cx| {
+                assert!(opening.as_mut().poll(cx).is_pending());
+                assert!(joining.as_mut().poll(cx).is_pending());
+                assert!(staying.as_mut().poll(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            drop(joining);
+            drop(opening);
+            // Long before the deadline, at which the driver would look in any case.
+            let staying = tokio::time::timeout(Duration::from_secs(1), staying).await;
+            assert_eq!(staying.unwrap().unwrap()[0].remaining, 99);
+            let left = decide(&handle, &peek(&rules, &tenant)).await.unwrap()[0].remaining;
+            assert_eq!(left, 99);
+        });
+    }
 }
 
 #[test]

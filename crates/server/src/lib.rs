@@ -24,6 +24,7 @@ pub mod store;
 pub mod tls;
 mod together;
 pub mod traces;
+mod trips;
 pub mod workers;
 
 pub use decision_id::DecisionId;

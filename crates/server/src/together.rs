@@ -9,13 +9,13 @@ use arc_swap::Guard;
 use smallvec::SmallVec;
 use tidegate_core::RequestError;
 use tidegate_core::matching::Known;
-use tidegate_counters::redis::{Aboard, Departure};
-use tidegate_counters::{Foreseen, Outcomes, Stopwatch};
+use tidegate_counters::{Foreseen, Outcomes};
 
 use crate::metrics::Timed;
 use crate::node::Node;
 use crate::pipeline::{Answer, Ask, Planned, Refused, WorkerNode, in_force};
 use crate::store::{Begun, Store, StoreFailure, Told};
+use crate::trips::{Trip, Trips};
 
 /// Requests that are decided together: enough that what one waits for from the memory comes while
 /// the others are read, few enough that all of them stay in the nearest cache.
@@ -66,17 +66,6 @@ impl Node {
 /// One for each request.
 type Few<T> = SmallVec<[T; TOGETHER]>;
 
-/// Where a request is that was begun and is not answered.
-enum Trip<'p> {
-    /// In a batch.
-    Aboard(Departure, Aboard),
-    /// On a way that takes more than one call.
-    Slow(Pin<Box<dyn Future<Output = Result<Outcomes, StoreFailure>> + 'p>>),
-}
-
-/// Those that are not answered, with what times them, by place.
-type Trips<'p> = Few<Option<(Trip<'p>, Option<Stopwatch>)>>;
-
 impl WorkerNode {
     /// Decides at most [`TOGETHER`] requests that are all here already, in their order, each for
     /// itself and no longer than the store's deadline. What can be said without waiting is said by
@@ -97,10 +86,9 @@ impl WorkerNode {
             Err(refused) => return (0..asks.len()).for_each(|at| say(at, Err(refused.clone()))),
         };
         let now_us = node.clock.now_us();
-        let nothing = Ask { domain: &[], descriptors: &[] };
-        let mut planned: [Planned<'_>; TOGETHER] = std::array::from_fn(|at| {
-            Planned::empty(rules, asks.get(at).unwrap_or(&nothing), now_us)
-        });
+        // Not in this future, which moves before it waits.
+        let mut planned: Vec<Planned<'_>> = Vec::with_capacity(asks.len());
+        planned.extend(asks.iter().map(|ask| Planned::empty(rules, ask, now_us)));
         let mut is_refused = [false; TOGETHER];
         for (at, (ask, planned)) in asks.iter().zip(&mut planned).enumerate() {
             if let Err(problem) = planned.fill(ask, None) {
@@ -108,46 +96,31 @@ impl WorkerNode {
                 say(at, Err(problem.into()));
             }
         }
-        let mut trips: Trips<'_> = Trips::new();
+        let mut trips = Trips::default();
         for (at, (ask, planned)) in asks.iter().zip(&planned).enumerate() {
             if is_refused[at] {
-                trips.push(None);
                 continue;
             }
             let watch = node.metrics.watch(Timed::Store);
-            trips.push(match self.way.begin(&planned.plan, now_us) {
-                Begun::Aboard(departure, aboard) => Some((Trip::Aboard(departure, aboard), watch)),
-                Begun::Waits => Some((Trip::Slow(Box::pin(self.count(planned))), None)),
+            match self.way.begin(&planned.plan, now_us) {
+                Begun::Aboard(departure, aboard) => trips.board(at, departure, aboard, watch),
+                Begun::Waits => trips.go_slowly(at, Box::pin(self.count(planned))),
                 Begun::Known(told) => {
                     node.metrics.took(Timed::Store, watch);
                     let outcomes = self.heard(told);
                     let outcomes = outcomes.as_ref().map_err(|failure| *failure);
                     node.conclude(ask, planned, outcomes, |answer| say(at, Ok(answer)));
-                    None
-                }
-            });
-        }
-        let mut is_first = true;
-        poll_fn(|cx| {
-            let is_polled = !std::mem::take(&mut is_first);
-            let mut is_done = true;
-            for (at, place) in trips.iter_mut().enumerate() {
-                let Some((trip, watch)) = place else { continue };
-                // What goes the slow way gets aboard now, with those that were begun.
-                let is_polled = is_polled || matches!(trip, Trip::Slow(_));
-                if is_gone(at) {
-                    *place = None;
-                } else if is_polled && let Poll::Ready(outcomes) = self.poll(trip, &planned[at], cx)
-                {
-                    node.metrics.took(Timed::Store, watch.take());
-                    *place = None;
-                    let outcomes = outcomes.as_ref().map_err(|failure| *failure);
-                    node.conclude(&asks[at], &planned[at], outcomes, |answer| say(at, Ok(answer)));
-                } else {
-                    is_done = false;
                 }
             }
-            if is_done { Poll::Ready(()) } else { Poll::Pending }
+        }
+        poll_fn(|cx| {
+            trips.turn(cx, &is_gone, |at, trip, watch, cx| {
+                let outcomes = ready!(self.poll(trip, &planned[at], cx));
+                node.metrics.took(Timed::Store, watch.take());
+                let outcomes = outcomes.as_ref().map_err(|failure| *failure);
+                node.conclude(&asks[at], &planned[at], outcomes, |answer| say(at, Ok(answer)));
+                Poll::Ready(())
+            })
         })
         .await;
     }

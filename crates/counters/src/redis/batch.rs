@@ -8,8 +8,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::call::{Call, Kind};
 use super::error::StoreError;
+use super::news::{News, Sign};
 use super::outcome::{self, RECORD};
 use crate::Outcomes;
 use crate::clock::Deadline;
@@ -37,8 +40,12 @@ pub(super) struct Body {
     pub(super) redirections: u8,
     pub(super) is_asking: bool,
     pub(super) awaits_word: bool,
-    members: Vec<Member>,
+    /// In a Cluster mostly one: a call is of one slot.
+    members: SmallVec<[Member; 1]>,
 }
+
+/// Bytes of an answer; two records stand in place.
+pub(super) type Answer = SmallVec<[u8; 2 * RECORD]>;
 
 #[derive(Debug)]
 pub(super) enum Stage {
@@ -47,7 +54,7 @@ pub(super) enum Stage {
     /// Handed to the socket, in part or whole.
     Sent,
     /// Answered: a record for each operation.
-    Answered(Vec<u8>),
+    Answered(Answer),
     /// Ended without an answer to use.
     Failed(StoreError),
 }
@@ -59,7 +66,16 @@ struct Member {
     fate: Fate,
     /// True if it travels though nobody waits for it.
     stays: bool,
-    waker: Option<Waker>,
+    ear: Ear,
+}
+
+/// Who is to hear of a request.
+#[derive(Debug)]
+enum Ear {
+    Nobody,
+    Task(Waker),
+    /// A task that has several requests, by the place of this one among them.
+    Place(Sign),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +86,21 @@ enum Fate {
     Gone,
     /// Its deadline passed, after or before it was sent.
     Late { was_sent: bool },
+}
+
+impl Member {
+    /// Says that there is something to hear.
+    fn tell(&mut self) {
+        match &self.ear {
+            Ear::Nobody => {}
+            Ear::Task(_) => {
+                if let Ear::Task(waker) = std::mem::replace(&mut self.ear, Ear::Nobody) {
+                    waker.wake();
+                }
+            }
+            Ear::Place(sign) => sign.set(),
+        }
+    }
 }
 
 impl Batch {
@@ -88,7 +119,7 @@ impl Batch {
             redirections: 0,
             is_asking: false,
             awaits_word: false,
-            members: Vec::new(),
+            members: SmallVec::new(),
         };
         Self { slot, body: RefCell::new(body) }
     }
@@ -106,11 +137,7 @@ impl Batch {
     pub(super) fn end(&self, stage: Stage) {
         let mut body = self.body();
         body.stage = stage;
-        for member in &mut body.members {
-            if let Some(waker) = member.waker.take() {
-                waker.wake();
-            }
-        }
+        body.members.iter_mut().for_each(Member::tell);
     }
 
     /// True if it is not on the wire yet, and has not ended.
@@ -129,9 +156,7 @@ impl Batch {
                 continue;
             }
             member.fate = Fate::Late { was_sent };
-            if let Some(waker) = member.waker.take() {
-                waker.wake();
-            }
+            member.tell();
         }
         next
     }
@@ -141,7 +166,7 @@ impl Body {
     /// Adds the request that the call has just packed.
     pub(super) fn seat(&mut self, operations: Range<u32>, deadline: Deadline) -> usize {
         let fate = Fate::Aboard;
-        self.members.push(Member { operations, deadline, fate, stays: false, waker: None });
+        self.members.push(Member { operations, deadline, fate, stays: false, ear: Ear::Nobody });
         self.members.len() - 1
     }
 
@@ -170,9 +195,7 @@ impl Body {
         };
         for member in self.members.iter_mut().filter(is_late) {
             member.fate = Fate::Late { was_sent: false };
-            if let Some(waker) = member.waker.take() {
-                waker.wake();
-            }
+            member.tell();
         }
         let is_whole = self.members.iter().all(|member| member.fate == Fate::Aboard);
         if !is_whole {
@@ -206,10 +229,16 @@ impl Seat {
         let told = poll_fn(|cx| Pin::new(&mut self).poll(cx).map(|told| told.map(|_| ()))).await;
         match (&mut self.batch.body().stage, told) {
             // One operation that failed does not speak for the others.
-            (Stage::Answered(told), _) => Ok(std::mem::take(told)),
+            (Stage::Answered(told), _) => Ok(std::mem::take(told).into_vec()),
             (_, Err(error)) => Err(error),
             (_, Ok(())) => Err(StoreError::Protocol),
         }
+    }
+
+    /// From now on it is told there, at that place, when there is something to hear, and wakes no
+    /// task that polls it.
+    pub(super) fn tell_at(&self, news: &News, at: usize) {
+        self.batch.body().members[self.index].ear = Ear::Place(news.sign(at));
     }
 
     /// Lets the request travel without a companion.
@@ -236,9 +265,11 @@ impl Future for Seat {
             }
             Stage::Failed(error) => Poll::Ready(Err(error.clone())),
             Stage::Waiting | Stage::Sent => {
-                // Requests of one task are all asked each time that one of them is answered.
-                if !member.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                    member.waker = Some(cx.waker().clone());
+                match &member.ear {
+                    Ear::Place(_) => {}
+                    // Requests of one task are all asked each time that one of them is answered.
+                    Ear::Task(waker) if waker.will_wake(cx.waker()) => {}
+                    Ear::Nobody | Ear::Task(_) => member.ear = Ear::Task(cx.waker().clone()),
                 }
                 Poll::Pending
             }
@@ -250,7 +281,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let body = &mut *self.batch.body();
         let member = &mut body.members[self.index];
-        member.waker = None;
+        member.ear = Ear::Nobody;
         if matches!(body.stage, Stage::Waiting) && member.fate == Fate::Aboard && !member.stays {
             member.fate = Fate::Gone;
         }

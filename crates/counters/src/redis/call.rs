@@ -17,6 +17,8 @@ use super::scripts::{self, Script};
 pub(super) const MOST_REQUESTS: usize = 64;
 pub(super) const MOST_KEYS: usize = 256;
 
+/// Bytes of buffers that are kept between calls: enough for [`MOST_REQUESTS`] of ordinary keys.
+const MOST_KEPT: usize = 32 * 1024;
 /// Bytes of one operation in the batch: key, rule, flags, cost.
 const OPERATION: usize = 13;
 /// Rules looked through for one of the same numbers; others get a row of their own.
@@ -225,6 +227,11 @@ impl Call {
     #[cfg(test)]
     pub(super) const fn charges_something(&mut self) {
         self.is_charging = true;
+    }
+
+    /// True if its buffers are small enough to be kept for the next call.
+    pub(super) fn is_slim(&self) -> bool {
+        self.keys.capacity() + self.ops.capacity() <= MOST_KEPT
     }
 
     pub(super) const fn kind(&self) -> Kind {

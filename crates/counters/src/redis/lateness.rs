@@ -21,7 +21,7 @@ impl Line {
     pub(super) fn expire(&mut self) -> Result<Option<Deadline>, Arc<str>> {
         self.release();
         let mut next = self.held.next();
-        for batch in self.in_flight.iter().chain(&self.pending) {
+        for batch in self.in_flight.iter().chain(self.pending.iter().map(|(_, batch)| batch)) {
             let deadline = batch.expire();
             next = next.into_iter().chain(deadline).min();
         }

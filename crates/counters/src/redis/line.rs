@@ -34,7 +34,8 @@ const SLOTS_COMPARED: usize = 64;
 const CALL_PATIENCE: Duration = Duration::from_secs(1);
 
 const INPUT: usize = 64 * 1024;
-const SPARE_CALLS: usize = 8;
+/// A node of a Cluster has a call for each slot, so many at once.
+const SPARE_CALLS: usize = 32;
 
 /// The state between the requests' tasks and the driver, both on one thread.
 #[derive(Debug)]
@@ -47,9 +48,11 @@ pub(super) struct Line {
     why_down: Arc<str>,
     /// True once an attempt to connect has ended, well or not.
     pub(super) is_tried: bool,
-    /// In arrival order; requests join the last one.
-    pub(super) pending: VecDeque<Rc<Batch>>,
+    /// In arrival order, with their slots; requests join the last one of theirs.
+    pub(super) pending: VecDeque<(Option<u16>, Rc<Batch>)>,
     pub(super) in_flight: VecDeque<Rc<Batch>>,
+    /// True while a request is to send what waits.
+    pub(super) is_led: bool,
     /// Bytes that the socket has not taken yet.
     pub(super) output: Vec<u8>,
     pub(super) input: Vec<u8>,
@@ -80,6 +83,7 @@ impl Line {
             is_tried: false,
             pending: VecDeque::new(),
             in_flight: VecDeque::new(),
+            is_led: false,
             output: Vec::new(),
             input: vec![0; INPUT],
             input_end: 0,
@@ -125,7 +129,7 @@ impl Line {
     /// True if something waits for that slot, or is under way to it.
     pub(super) fn is_busy_with(&self, slot: u16) -> bool {
         let mut waiting = self.pending.iter().take(SLOTS_COMPARED);
-        self.busy.contains(slot) || waiting.any(|batch| batch.slot == Some(slot))
+        self.busy.contains(slot) || waiting.any(|(of, _)| *of == Some(slot))
     }
 
     pub(super) fn wake_driver(&self) {
@@ -134,8 +138,8 @@ impl Line {
         }
     }
 
-    /// Packs a request, or what of it lies in one slot of a Cluster; true if its task opened a
-    /// batch that it should send. Without a deadline of its own it has the store's from now on.
+    /// Packs a request, or what of it lies in one slot of a Cluster; true if its task should send
+    /// what waits then. Without a deadline of its own it has the store's from now on.
     #[inline]
     pub(super) fn enqueue(
         &mut self,
@@ -161,7 +165,8 @@ impl Line {
             .iter()
             .rev()
             .take(SLOTS_COMPARED)
-            .find(|batch| batch.slot == slot && batch.body().call.kind() != Kind::Settle);
+            .find(|(of, batch)| *of == slot && batch.body().call.kind() != Kind::Settle)
+            .map(|(_, batch)| batch);
         let open = open.filter(|batch| {
             kind == Kind::Decide
                 && batch.body().call.has_room(operations, shared.options.batch, fake_now)
@@ -176,7 +181,7 @@ impl Line {
             }
             let call = self.spare.pop().unwrap_or_default();
             let batch = Rc::new(Batch::new(call, kind, slot, fake_now));
-            self.pending.push_back(Rc::clone(&batch));
+            self.pending.push_back((slot, Rc::clone(&batch)));
             (batch, false)
         };
         let index = {
@@ -189,7 +194,8 @@ impl Line {
             self.looks_at = None;
             self.wake_driver();
         }
-        let leads = !is_open && self.in_flight.len() < self.most_in_flight();
+        let leads = !is_open && !self.is_led && self.in_flight.len() < self.most_in_flight();
+        self.is_led |= leads;
         Ok((Seat::new(batch, index), leads))
     }
 
@@ -214,7 +220,7 @@ impl Line {
             let operations = 0..body.call.operations();
             body.seat(operations, Deadline::after(CALL_PATIENCE))
         };
-        self.pending.push_back(Rc::clone(&batch));
+        self.pending.push_back((slot, Rc::clone(&batch)));
         self.looks_at = None;
         self.send_ready();
         self.wake_driver();
@@ -234,7 +240,7 @@ impl Line {
             body.is_resent = false;
             body.is_asking = is_asking;
         }
-        self.pending.push_front(batch);
+        self.pending.push_front((batch.slot, batch));
         self.looks_at = None;
         self.send_ready();
         self.wake_driver();
@@ -249,6 +255,7 @@ impl Line {
 
     /// Puts on the wire what may go.
     pub(super) fn send_ready(&mut self) {
+        self.is_led = false;
         if self.stream.is_none() {
             return;
         }
@@ -267,11 +274,11 @@ impl Line {
     /// The first batch that may go: in a Cluster, one whose slot has no call under way.
     fn next_free(&mut self) -> Option<Rc<Batch>> {
         if self.node.is_none() {
-            return self.pending.pop_front();
+            return self.pending.pop_front().map(|(_, batch)| batch);
         }
         let mut few = self.pending.iter().take(SLOTS_COMPARED);
-        let at = few.position(|batch| batch.slot.is_none_or(|slot| !self.busy.contains(slot)))?;
-        self.pending.remove(at)
+        let at = few.position(|(slot, _)| slot.is_none_or(|slot| !self.busy.contains(slot)))?;
+        self.pending.remove(at).map(|(_, batch)| batch)
     }
 
     pub(super) fn send(&mut self, batch: Rc<Batch>, by: By) {
@@ -319,7 +326,7 @@ impl Line {
     }
 
     pub(super) fn recycle(&mut self, batch: &Batch) {
-        if self.spare.len() < SPARE_CALLS {
+        if self.spare.len() < SPARE_CALLS && batch.body().call.is_slim() {
             self.spare.push(batch.take_call());
         }
     }
@@ -344,7 +351,7 @@ impl Line {
         for batch in told.chain(std::mem::take(&mut self.in_flight)) {
             batch.end(Stage::Failed(StoreError::Lost { why: Arc::clone(&why) }));
         }
-        for batch in std::mem::take(&mut self.pending) {
+        for (_, batch) in std::mem::take(&mut self.pending) {
             batch.end(Stage::Failed(StoreError::Disconnected { why: Arc::clone(&why) }));
         }
         self.why_down = why;

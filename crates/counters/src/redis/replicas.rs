@@ -149,7 +149,7 @@ impl Line {
         let mut decisions = 0;
         for (batch, records) in std::mem::take(&mut self.held.answered) {
             decisions += batch.body().aboard().count();
-            batch.end(Stage::Answered(records));
+            batch.end(Stage::Answered(records.into()));
             self.recycle(&batch);
         }
         decisions

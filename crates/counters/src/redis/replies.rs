@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::ReadBuf;
 
-use super::batch::{Batch, Stage};
+use super::batch::{Answer, Batch, Stage};
 use super::call::{By, Kind};
 use super::error::{Remedy, StoreError};
 use super::line::Line;
@@ -84,17 +84,17 @@ impl Line {
                 if self.hold(&batch, records) {
                     return Ok(());
                 }
-                batch.end(Stage::Answered(records.to_vec()));
+                batch.end(Stage::Answered(Answer::from_slice(records)));
             }
             (Kind::Settle, Reply::Bulk(Some(told))) if told.len() >= length => {
-                batch.end(Stage::Answered(told.to_vec()));
+                batch.end(Stage::Answered(Answer::from_slice(told)));
             }
             (Kind::Words, Reply::Integer(number)) => {
-                batch.end(Stage::Answered(number.to_le_bytes().to_vec()));
+                batch.end(Stage::Answered(Answer::from_slice(&number.to_le_bytes())));
             }
             (Kind::Replicas, reply) => self.tell_held(reply),
             (Kind::Probe, _) | (Kind::Delete, Reply::Integer(_)) => {
-                batch.end(Stage::Answered(Vec::new()));
+                batch.end(Stage::Answered(Answer::new()));
             }
             (_, reply) => {
                 if let Some((node, events)) = &self.node

@@ -16,6 +16,7 @@ use super::cluster::Events;
 use super::driver;
 use super::error::StoreError;
 use super::line::Line;
+use super::news::News;
 use super::slots::Node;
 use super::store::Shared;
 use crate::Outcomes;
@@ -117,6 +118,21 @@ pub struct Aboard {
     lead: Option<Lead>,
 }
 
+impl Aboard {
+    /// True as long as it is to send what waits: then it is to be polled at each wake, else only once
+    /// it was told of.
+    #[inline]
+    pub const fn leads(&self) -> bool {
+        self.lead.is_some()
+    }
+
+    /// From now on it is told there, at that place, when there is something to hear.
+    #[inline]
+    pub fn tell_at(&self, news: &News, at: usize) {
+        self.seat.tell_at(news, at);
+    }
+}
+
 impl Future for Aboard {
     type Output = Result<Outcomes, StoreError>;
 
@@ -136,8 +152,9 @@ impl Future for Aboard {
     }
 }
 
-/// Who opened a batch sends it, once the others that are ready in this turn of the event loop have
-/// joined; taken back before that, it leaves the sending to the driver.
+/// Who opened the first batch of those that wait sends them, once the others that are ready in this turn
+/// of the event loop have joined or opened theirs; taken back before that, it leaves the sending to the
+/// driver.
 struct Lead {
     wire: Rc<Wire>,
     turn: Pin<Box<dyn Future<Output = ()>>>,
@@ -154,7 +171,9 @@ impl Lead {
 impl Drop for Lead {
     fn drop(&mut self) {
         if !self.is_done {
-            self.wire.line.borrow().wake_driver();
+            let line = &mut *self.wire.line.borrow_mut();
+            line.is_led = false;
+            line.wake_driver();
         }
     }
 }
