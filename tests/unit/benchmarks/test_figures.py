@@ -1,12 +1,21 @@
 """The figures that benchmarks draw from turns: pairs, ratios, growth."""
 
 from collections.abc import Callable
+from itertools import accumulate
+from types import SimpleNamespace
 
 import pytest
 
+from benchmarks import harness
 from benchmarks.harness import Figures, paired_ratio
 from benchmarks.soak import growth
 from benchmarks.turns import ratio
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host of the machine that runs this is nobody's business here."""
+    monkeypatch.setattr(harness, "stolen_seconds", lambda: 0.0)
 
 
 def _turns(costs: list[float], order: list[str], name: str) -> Callable[[], Figures]:
@@ -29,6 +38,33 @@ def test_pairs_are_interleaved_and_compared_one_by_one() -> None:
     assert "".join(order) == "abba" * 3 + "ab"
     assert paired.figures["off"]["server_cpu_us"] == 2.5
     assert "7 pairs" in paired.note
+
+
+def _stolen(shares: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pair lasts for a second, of which its share is the host's."""
+    seconds = accumulate([0.0, *(part for share in shares for part in (share, 0.0))])
+    monkeypatch.setattr(harness, "stolen_seconds", lambda: next(seconds))
+    clock = iter(range(4 * len(shares)))
+    halves = SimpleNamespace(perf_counter=lambda: (next(clock) + 1) // 2)
+    monkeypatch.setattr(harness, "time", halves)
+
+
+def test_pairs_that_the_host_disturbed_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    _stolen([0.0, 0.3, *[0.0] * 6], monkeypatch)
+    ours = _turns([1.0, 9.0, *[1.0] * 6], [], "a")
+    paired = paired_ratio({"on": ours, "off": _turns([1.0] * 8, [], "b")})
+    assert (paired.lower, paired.pairs, paired.made, paired.away) == (1.0, 7, 8, 0.0)
+    assert "the quietest of 8" in paired.note
+
+
+def test_on_a_machine_that_is_never_quiet_the_quietest_pairs_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _stolen([0.25] * 14 + [0.125] * 7, monkeypatch)
+    ours = _turns([9.0] * 14 + [1.0] * 7, [], "a")
+    paired = paired_ratio({"on": ours, "off": _turns([1.0] * 21, [], "b")})
+    assert (paired.lower, paired.upper, paired.made) == (1.0, 1.0, 21)
+    assert "cores were away for 12.5%" in paired.note
 
 
 def test_fewer_than_seven_pairs_are_refused() -> None:
