@@ -1,5 +1,6 @@
 //! The last denials of a node, in a ring of fixed size: the newest takes the oldest's place.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -10,6 +11,14 @@ use crate::decision_id::DecisionId;
 
 /// Records that a ring may hold; each takes 1 KiB at most.
 pub const MOST_KEPT: usize = 1 << 20;
+
+/// Places grow by so many bytes.
+const STEP: usize = 64;
+
+thread_local! {
+    /// A record is written here before it takes its place.
+    static DRAFT: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(LONGEST_RECORD));
+}
 
 /// A ring of packed records. Writers meet only if they are a whole round apart.
 #[derive(Debug)]
@@ -37,14 +46,22 @@ impl Ring {
         if self.slots.is_empty() {
             return;
         }
+        DRAFT.with_borrow_mut(|draft| {
+            draft.clear();
+            write(draft);
+            self.put(draft);
+        });
+    }
+
+    /// A place is as large as the largest record that it held, so that the ring of a node whose
+    /// denials are alike stays in the processor's cache.
+    fn put(&self, record: &[u8]) {
         // Relaxed: it deals places out; what is in them is guarded by their locks.
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let mut slot = self.slots[(turn % self.slots.len() as u64) as usize].lock();
-        if slot.capacity() == 0 {
-            slot.reserve_exact(LONGEST_RECORD);
-        }
         slot.clear();
-        write(&mut slot);
+        slot.reserve_exact(record.len().next_multiple_of(STEP));
+        slot.extend_from_slice(record);
     }
 
     /// The record of a decision.
@@ -97,8 +114,18 @@ mod tests {
     fn memory_is_bounded_by_places_times_the_longest_record() {
         let ring = Ring::new(4);
         for _ in 0..100 {
-            ring.keep(|slot| slot.resize(LONGEST_RECORD, 7));
+            ring.keep(|record| record.resize(LONGEST_RECORD, 7));
         }
         assert!(ring.slots.iter().all(|slot| slot.lock().capacity() == LONGEST_RECORD));
+    }
+
+    #[test]
+    fn a_place_is_no_larger_than_its_records() {
+        let ring = Ring::new(2);
+        for length in [150, 10, 150, 130] {
+            ring.keep(|record| record.resize(length, 7));
+        }
+        let places = ring.slots.iter().map(|slot| slot.lock().capacity());
+        assert!(places.eq([192, 192]));
     }
 }
