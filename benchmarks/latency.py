@@ -2,8 +2,9 @@
 
 The peak is that of a closed loop on the same server just before. A second in which the machine's
 host kept a core from it, and the one after, do not count: what they show is not the server. The
-whole run stands beside. A generator that was late for its own schedule in the seconds that count,
-or fewer than half of them left, makes the run void.
+whole run stands beside. The generator never sleeps: where cores are virtual, sleeping and waking
+took more of its core than asking did, and made it late. A generator that was late for its own
+schedule in the seconds that count, or fewer than half of them left, makes the run void.
 
     python benchmarks/latency.py [--seconds 60] [--share 0.6]
 """
@@ -45,6 +46,7 @@ class Course:
             self.peak.warmup,
             self.peak.connections,
             rate=int(peak * self.share),
+            is_awake=True,
         )
         return {"peak_rate": peak} | system.turn(load)
 

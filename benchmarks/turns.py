@@ -84,6 +84,8 @@ class Load:
         keys: Different requests.
         rate: A schedule, in requests a second; none: a closed loop.
         idle: Connections that stand open beside.
+        is_awake: On a schedule: the generator never sleeps, and a store on its core goes first.
+            Where cores are virtual, a sleep and a wake cost more than a request does.
     """
 
     seconds: float
@@ -93,6 +95,7 @@ class Load:
     keys: int = 10_000
     rate: int | None = None
     idle: int = 0
+    is_awake: bool = False
 
     @property
     def arguments(self) -> list[str]:
@@ -108,7 +111,8 @@ class Load:
             "idle": self.idle or None,
         }
         pairs = [(f"--{name}", str(value)) for name, value in said.items() if value is not None]
-        return [word for pair in pairs for word in pair]
+        words = [word for pair in pairs for word in pair]
+        return [*words, "--awake"] if self.is_awake else words
 
 
 class VoidError(Exception):
@@ -144,13 +148,14 @@ class System:
         return {"server": self.server.pid, **named}
 
     def start(self, load: Load) -> subprocess.Popen[str]:
-        """Starts what drives the server. On a schedule it goes before a store on its core: who
-        wakes for a tick does not wait."""
+        """Starts what drives the server. On a schedule it goes before a store on its core, for
+        who wakes for a tick does not wait; one that never sleeps goes after."""
+        goes_first = load.rate and not load.is_awake
         return subprocess.Popen(
             self._command(load),
             stdout=subprocess.PIPE,
             text=True,
-            preexec_fn=partial(_go_first, 0, 2) if load.rate else None,  # noqa: PLW1509 - one system call
+            preexec_fn=partial(_go_first, 0, 2) if goes_first else None,  # noqa: PLW1509 - one system call
         )
 
     def _command(self, load: Load) -> list[str | Path]:

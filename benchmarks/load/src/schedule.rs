@@ -1,7 +1,7 @@
 //! An open loop's schedule: when each request is due, and how late the generator came to it.
 //!
-//! The generator sleeps between ticks by a timer of the kernel, so that it neither spins away a
-//! core that it shares with a store nor hands the server each request by itself.
+//! Requests go out at ticks, so that the server is not handed each by itself. Between ticks the
+//! generator may sleep by a timer of the kernel, so as not to spin away a core that it shares.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -27,6 +27,8 @@ pub struct Options {
     /// In flight on each connection; with a rate, as many as the schedule needs.
     pub streams: usize,
     pub rate: Option<u64>,
+    /// On a schedule: looks at the clock all the time instead of sleeping between ticks.
+    pub is_awake: bool,
 }
 
 /// A run. Times are microseconds since its start.
@@ -41,6 +43,7 @@ pub struct Load {
     tally: Tally,
     streams: usize,
     schedule: Option<Schedule>,
+    is_awake: bool,
     /// Requests found due, and sent.
     due: u64,
     sent: u64,
@@ -62,6 +65,7 @@ impl Load {
             events: Events::with_capacity(1024),
             connections: Vec::with_capacity(options.connections),
             busy: options.connections,
+            is_awake: options.is_awake,
             requests,
             tally,
             streams: options.streams,
@@ -182,8 +186,9 @@ impl Load {
             self.due = schedule.due(self.now());
             self.send_due(&schedule);
             self.flush();
-            let is_armed = schedule.arm(self.now()).map_err(|error| error.to_string())?;
-            if !is_armed {
+            let sleeps =
+                !self.is_awake && schedule.arm(self.now()).map_err(|error| error.to_string())?;
+            if !sleeps {
                 wait = Duration::ZERO;
             }
             self.schedule = Some(schedule);

@@ -1,8 +1,10 @@
 //! A generator of rate limit calls over HTTP/2: prebuilt frames, every answer checked.
 //!
 //! Closed loop (so many streams always in flight) or, with `--rate`, on a schedule, where times
-//! count from the moment a request was due. With `--idle`, so many more connections stand open
-//! and silent beside. Prints one JSON object; a run with any wrong or degraded answer is void.
+//! count from the moment a request was due; with `--awake` it does not sleep in between, for a core
+//! that it has to itself or shares with a store that goes before it. With `--idle`, so many more
+//! connections stand open and silent beside. Prints one JSON object; a run with any wrong or
+//! degraded answer is void.
 
 mod answers;
 mod connection;
@@ -47,12 +49,13 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<(), String> {
-    let mut arguments = Arguments::from_env(&[])?;
+    let mut arguments = Arguments::from_env(&["awake"])?;
     let options = Options {
         address: arguments.optional("address")?.ok_or("--address HOST:PORT is needed")?,
         connections: arguments.or("connections", 4)?,
         streams: arguments.or("streams", 64)?,
         rate: arguments.optional("rate")?,
+        is_awake: arguments.flag("awake"),
     };
     let course = Course {
         warmup: Duration::from_secs_f64(arguments.or("warmup", 1.0)?),
