@@ -90,7 +90,8 @@ def test_a_killed_master_is_replaced_and_the_others_serve_on(
         for tenant, slot in zip(TENANTS, slots, strict=True)
         if replicated.master_of(slot) is not lost
     ]
-    options = ("--store-timeout", "50ms")
+    # Long enough that no pause of the machine is taken for a store that does not answer.
+    options = ("--store-timeout", "500ms")
     with Tidegate(POLICY, tmp_path, replicated.url, options) as node, Asker(node) as asker:
         with load(node, others) as tally:
             asker.check(tenant=TENANTS[0])
