@@ -150,12 +150,12 @@ class System:
     def start(self, load: Load) -> subprocess.Popen[str]:
         """Starts what drives the server. On a schedule it goes before a store on its core, for
         who wakes for a tick does not wait; one that never sleeps goes after."""
-        goes_first = load.rate and not load.is_awake
+        place = _go_last if load.is_awake else partial(_go_first, 0, 2)
         return subprocess.Popen(
             self._command(load),
             stdout=subprocess.PIPE,
             text=True,
-            preexec_fn=partial(_go_first, 0, 2) if goes_first else None,  # noqa: PLW1509 - one system call
+            preexec_fn=place if load.rate else None,  # noqa: PLW1509 - one system call
         )
 
     def _command(self, load: Load) -> list[str | Path]:
@@ -211,6 +211,11 @@ def store_goes_first(store: StoreServer) -> None:
     """A store has cores of its own where it matters: here it does not wait while the generator
     uses up a slice of some milliseconds, where that is permitted."""
     _go_first(store.pid, 1)
+
+
+def _go_last() -> None:
+    """Nobody needs a permission for that, so that who never sleeps keeps no store waiting."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _go_first(process: int, urgency: int) -> None:

@@ -1,6 +1,7 @@
 """The figures that benchmarks draw from turns: pairs, ratios, growth."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ import pytest
 from benchmarks import harness
 from benchmarks.harness import Figures, paired_ratio
 from benchmarks.soak import growth
-from benchmarks.turns import ratio
+from benchmarks.turns import Load, ratio
 
 
 @pytest.fixture(autouse=True)
@@ -90,3 +91,9 @@ def test_rates_count_where_both_servers_set_the_pace(
 def test_growth_leaves_the_first_tenth_out() -> None:
     assert growth([10, 50, *[100] * 18]) == 1.0
     assert growth([100] * 18 + [106, 106]) == pytest.approx(1.06)
+
+
+def test_a_generator_stays_awake_only_where_that_is_said() -> None:
+    asleep = Load(seconds=1.0, warmup=0.0, connections=1, rate=5)
+    assert "--awake" not in asleep.arguments
+    assert replace(asleep, is_awake=True).arguments == [*asleep.arguments, "--awake"]

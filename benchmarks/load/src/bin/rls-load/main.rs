@@ -57,6 +57,9 @@ fn run() -> Result<(), String> {
         rate: arguments.optional("rate")?,
         is_awake: arguments.flag("awake"),
     };
+    if options.is_awake && options.rate.is_none() {
+        return Err("--awake is of a schedule: give it with --rate".to_owned());
+    }
     let course = Course {
         warmup: Duration::from_secs_f64(arguments.or("warmup", 1.0)?),
         measure: Duration::from_secs_f64(arguments.or("seconds", 5.0)?),
