@@ -29,7 +29,6 @@ const LATE_P999_US: u64 = 1_000;
 #[derive(Debug)]
 struct Measured {
     since: u64,
-    lateness: BySecond,
     stolen: Stolen,
 }
 
@@ -40,23 +39,25 @@ pub struct Schedule {
     /// How many requests were found due so far.
     found: u64,
     next_tick: u64,
+    lateness: BySecond,
     /// None before the measured time.
     measured: Option<Measured>,
     timer: OwnedFd,
 }
 
 impl Schedule {
-    /// So many requests a second, the first one at once. The poll is woken with the token.
-    pub fn new(rate: u64, poll: &Poll, token: Token) -> io::Result<Self> {
+    /// So many requests a second, the first one at once, with room for the lateness of so many
+    /// seconds. The poll is woken with the token.
+    pub fn new(rate: u64, seconds: usize, poll: &Poll, token: Token) -> io::Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
         poll.registry().register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)?;
-        Ok(Self { rate: rate.max(1), found: 0, next_tick: 0, measured: None, timer })
+        let (rate, lateness) = (rate.max(1), BySecond::of_seconds(seconds));
+        Ok(Self { rate, found: 0, next_tick: 0, lateness, measured: None, timer })
     }
 
     /// Lateness counts from here on.
     pub fn measure(&mut self, now: u64) {
-        let (lateness, stolen) = (BySecond::default(), Stolen::since_now());
-        self.measured = Some(Measured { since: now, lateness, stolen });
+        self.measured = Some(Measured { since: now, stolen: Stolen::since_now() });
     }
 
     /// At a tick: the number of requests due since the start. Between ticks none are newly due.
@@ -64,10 +65,10 @@ impl Schedule {
         if now >= self.next_tick {
             while self.due_at(self.found) <= now {
                 let due_at = self.due_at(self.found);
-                if let Some(measured) = &mut self.measured
+                if let Some(measured) = &self.measured
                     && let Some(at) = due_at.checked_sub(measured.since)
                 {
-                    measured.lateness.record(at, now - due_at);
+                    self.lateness.record(at, now - due_at);
                 }
                 self.found += 1;
             }
@@ -99,10 +100,10 @@ impl Schedule {
     /// What is told of a run of so many seconds: how late it was, the times of those seconds in
     /// which no core was away, and what is wrong if it was too late in those.
     pub fn report(&self, times: &BySecond, seconds: usize) -> (Map<String, Value>, Option<String>) {
-        let Some(Measured { lateness, stolen, .. }) = &self.measured else {
+        let Some(Measured { stolen, .. }) = &self.measured else {
             return (Map::new(), None);
         };
-        let late = lateness.of(&stolen.undisturbed(seconds));
+        let late = self.lateness.of(&stolen.undisturbed(seconds));
         let (p99, p999) = (late.value_at_quantile(0.99), late.value_at_quantile(0.999));
         let is_late = p99 > LATE_P99_US || p999 > LATE_P999_US;
         let problem = is_late.then(|| {
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     fn schedule(rate: u64) -> Schedule {
-        let mut schedule = Schedule::new(rate, &Poll::new().unwrap(), Token(0)).unwrap();
+        let mut schedule = Schedule::new(rate, 1, &Poll::new().unwrap(), Token(0)).unwrap();
         schedule.measure(0);
         schedule
     }
@@ -134,8 +135,7 @@ mod tests {
         assert_eq!(schedule.due(TICK_US - 1), 1, "between ticks");
         assert_eq!(schedule.due(TICK_US), 11);
         assert_eq!(schedule.due_at(3), 30);
-        let lateness = &schedule.measured.as_ref().unwrap().lateness;
-        assert_eq!(lateness.of(&[0]).max(), 90);
+        assert_eq!(schedule.lateness.of(&[0]).max(), 90);
     }
 
     #[test]

@@ -15,6 +15,17 @@ const SECOND_US: u64 = 1_000_000;
 pub struct BySecond(Vec<Histogram<u64>>);
 
 impl BySecond {
+    /// With room for so many seconds that is written to, so that nothing waits for memory while it
+    /// is measured: a machine's host may take tens of milliseconds to hand over a large page.
+    pub fn of_seconds(count: usize) -> Self {
+        let room = || {
+            let mut times = times();
+            times.clear();
+            times
+        };
+        Self((0..count).map(|_| room()).collect())
+    }
+
     /// Takes what began at `at` microseconds after the measured time began, and how long it took.
     pub fn record(&mut self, at: u64, micros: u64) {
         let second = (at / SECOND_US) as usize;
@@ -112,6 +123,14 @@ mod tests {
         assert_eq!(times.of(&[0, 1, 2]).len(), 2);
         assert_eq!(times.of(&[0, 1, 2]).max(), 20);
         assert_eq!(times.of(&[3, 9]).len(), 1);
+    }
+
+    #[test]
+    fn room_that_was_made_before_holds_nothing_yet() {
+        let mut times = BySecond::of_seconds(2);
+        assert_eq!(times.of(&[0, 1]).len(), 0);
+        times.record(1_500_000, 10);
+        assert_eq!((times.of(&[0]).len(), times.of(&[1]).len()), (0, 1));
     }
 
     #[test]

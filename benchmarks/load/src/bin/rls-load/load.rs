@@ -27,6 +27,8 @@ pub struct Options {
     /// In flight on each connection; with a rate, as many as the schedule needs.
     pub streams: usize,
     pub rate: Option<u64>,
+    /// What is measured of it.
+    pub measure: Duration,
     /// On a schedule: looks at the clock all the time instead of sleeping between ticks.
     pub is_awake: bool,
 }
@@ -54,10 +56,12 @@ pub struct Load {
 }
 
 impl Load {
-    pub fn open(options: &Options, requests: Requests, tally: Tally) -> Result<Self, String> {
+    pub fn open(options: &Options, requests: Requests, mut tally: Tally) -> Result<Self, String> {
         let failed = |error: io::Error| format!("{}: {error}", options.address);
         let poll = Poll::new().map_err(failed)?;
-        let schedule = options.rate.map(|rate| Schedule::new(rate, &poll, SCHEDULE));
+        let seconds = options.measure.as_secs_f64().ceil() as usize;
+        tally.by_second = options.rate.map(|_| BySecond::of_seconds(seconds));
+        let schedule = options.rate.map(|rate| Schedule::new(rate, seconds, &poll, SCHEDULE));
         let mut load = Self {
             address: options.address,
             schedule: schedule.transpose().map_err(failed)?,
@@ -120,7 +124,6 @@ impl Load {
         if let Some(schedule) = &mut self.schedule {
             schedule.measure(now);
             self.tally.asked_from = now;
-            self.tally.by_second = Some(BySecond::default());
         }
     }
 

@@ -50,11 +50,13 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), String> {
     let mut arguments = Arguments::from_env(&["awake"])?;
+    let measure_for = Duration::from_secs_f64(arguments.or("seconds", 5.0)?);
     let options = Options {
         address: arguments.optional("address")?.ok_or("--address HOST:PORT is needed")?,
         connections: arguments.or("connections", 4)?,
         streams: arguments.or("streams", 64)?,
         rate: arguments.optional("rate")?,
+        measure: measure_for,
         is_awake: arguments.flag("awake"),
     };
     if options.is_awake && options.rate.is_none() {
@@ -62,7 +64,7 @@ fn run() -> Result<(), String> {
     }
     let course = Course {
         warmup: Duration::from_secs_f64(arguments.or("warmup", 1.0)?),
-        measure: Duration::from_secs_f64(arguments.or("seconds", 5.0)?),
+        measure: measure_for,
         idle: arguments.or("idle", 0)?,
     };
     let shape = Shape {
