@@ -4,11 +4,12 @@ import argparse
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from benchmarks import systems
-from benchmarks.harness import Bar, paired_ratio, print_report, write_results
+from benchmarks.harness import Bar, Paired, paired_ratio, print_report, write_results
 from benchmarks.turns import Load, System, VoidError
 from benchmarks.workloads import Workload
 
@@ -36,13 +37,20 @@ def one_store(*more: str) -> Start:
     )
 
 
-def measure(scenario: str, ways: Mapping[str, Start], bar: Callable[[float], Bar]) -> int:
+def measure(
+    scenario: str,
+    ways: Mapping[str, Start],
+    bar: Callable[[float], Bar],
+    share: float | None = None,
+) -> int:
     """Takes turns, prints the table, writes the results file.
 
     Args:
         scenario: Its name.
         ways: Two; the CPU time of the second is held against that of the first.
         bar: The bar, from how many times that is.
+        share: Hold both at the same rate, this share of the slower one's closed loop, 0 to 1; the
+            closed loops, each at its own rate, are told beside. None: closed loops alone.
     """
     parser = argparse.ArgumentParser(prog=scenario)
     parser.add_argument("--pairs", type=int, default=9)
@@ -51,6 +59,7 @@ def measure(scenario: str, ways: Mapping[str, Start], bar: Callable[[float], Bar
     parser.add_argument("--streams", type=int, default=16, help="requests in flight on each")
     options = parser.parse_args()
     load = Load(options.seconds, options.warmup, connections=4, streams=options.streams)
+    notes = [f"{load.connections} connections with {load.streams} requests in flight on each"]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-bench-")))
         found: dict[str, System] = {}
@@ -58,18 +67,26 @@ def measure(scenario: str, ways: Mapping[str, Start], bar: Callable[[float], Bar
             home = folder / str(at)
             home.mkdir()
             found[name] = start(stack, home)
-        turns = {name: partial(system.turn, load) for name, system in found.items()}
         try:
-            for turn in turns.values():
-                turn()  # fills the counters
-            paired = paired_ratio(turns, options.pairs)
+            for system in found.values():
+                system.turn(load)  # fills the counters
+            paired = _paired(found, load, options.pairs)
+            notes.append(paired.note)
+            if share is not None:
+                rate = int(share * min(way["rate"] for way in paired.figures.values()))
+                load = replace(load, rate=rate, is_awake=True, is_timed=False)
+                paired = _paired(found, load, options.pairs)
+                notes[-1] = f"closed loops, each at its own rate: {notes[-1]}"
+                notes.append(f"both at {rate:,} requests a second: {paired.note}")
         except VoidError as void:
             print(f"{scenario}: VOID, {void}")
             return 1
-        voids = [note for system in found.values() for note in system.notes]
-    notes = [f"{load.connections} connections with {load.streams} requests in flight on each"]
-    notes += [paired.note, *voids]
+        notes += [note for system in found.values() for note in system.notes]
     bars = [bar(paired.median)]
     print_report(scenario, paired.figures, bars, notes)
     print(f"  {write_results(scenario, paired.figures, bars, notes)}")
     return 0
+
+
+def _paired(systems: Mapping[str, System], load: Load, pairs: int) -> Paired:
+    return paired_ratio({name: partial(way.turn, load) for name, way in systems.items()}, pairs)

@@ -86,6 +86,8 @@ class Load:
         idle: Connections that stand open beside.
         is_awake: On a schedule: the generator never sleeps, and a store on its core goes first.
             Where cores are virtual, a sleep and a wake cost more than a request does.
+        is_timed: On a schedule: times are what it is for, so that it is void where the machine's
+            cores were away too long. False where CPU time counts, which pairs of turns make sound.
     """
 
     seconds: float
@@ -96,6 +98,7 @@ class Load:
     rate: int | None = None
     idle: int = 0
     is_awake: bool = False
+    is_timed: bool = True
 
     @property
     def arguments(self) -> list[str]:
@@ -183,7 +186,8 @@ class System:
             degraded, stolen = self.degraded(), stolen_seconds()
             report = self.run(load)
             unseen = self.degraded() - degraded
-            if not report["is_void"] and not unseen and not _is_disturbed(report):
+            is_disturbed = load.is_timed and _is_disturbed(report)
+            if not report["is_void"] and not unseen and not is_disturbed:
                 return report
             self.voids.append(_why(report, unseen, stolen_seconds() - stolen))
         raise VoidError(f"{self.server.name}: {VOID_TURNS} void turns in a row: {self.voids[-1]}")

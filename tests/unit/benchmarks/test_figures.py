@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from benchmarks import harness
 from benchmarks.harness import Figures, paired_ratio
 from benchmarks.soak import growth
-from benchmarks.turns import Load, ratio
+from benchmarks.turns import Load, System, VoidError, ratio
 
 
 @pytest.fixture(autouse=True)
@@ -97,3 +98,17 @@ def test_a_generator_stays_awake_only_where_that_is_said() -> None:
     asleep = Load(seconds=1.0, warmup=0.0, connections=1, rate=5)
     assert "--awake" not in asleep.arguments
     assert replace(asleep, is_awake=True).arguments == [*asleep.arguments, "--awake"]
+
+
+def test_a_turn_away_from_its_cores_is_void_only_where_times_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    away: Any = {"is_void": False, "errors": {}, "errors_at_us": None}
+    away["undisturbed"] = {"seconds": 10, "of": 60}
+    monkeypatch.setattr(System, "run", lambda _, load: away)
+    server: Any = SimpleNamespace(name="ours")
+    system = System(server, [])
+    timed = Load(seconds=60.0, warmup=0.0, connections=1, rate=5)
+    with pytest.raises(VoidError, match="10 of 60 seconds were undisturbed"):
+        system.report(timed)
+    assert system.report(replace(timed, is_timed=False)) is away
