@@ -105,7 +105,7 @@ def test_a_turn_away_from_its_cores_is_void_only_where_times_count(
 ) -> None:
     away: Any = {"is_void": False, "errors": {}, "errors_at_us": None}
     away["undisturbed"] = {"seconds": 10, "of": 60}
-    monkeypatch.setattr(System, "run", lambda _, load: away)
+    monkeypatch.setattr(System, "run", lambda *_: away)
     server: Any = SimpleNamespace(name="ours")
     system = System(server, [])
     timed = Load(seconds=60.0, warmup=0.0, connections=1, rate=5)
