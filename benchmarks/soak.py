@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks import systems
 from benchmarks.harness import Bar, Figures, print_report, resident_bytes, write_results
 from benchmarks.systems import OURS
-from benchmarks.turns import Load, Report, System, VoidError, figures_of, finished
+from benchmarks.turns import Load, Report, System, VoidError, figures_of, finished, late_notes
 from benchmarks.workloads import ONE_LIMIT
 
 SCENARIO = "soak"
@@ -90,8 +90,7 @@ def main() -> int:
             return 1
         load = Load(options.minutes * 60, 1.0, 4, rate=int(peak * SHARE))
         report, watch = soak(ours, systems.policy_of(folder), load)
-    errors = dict(report["errors"])
-    late = {what: errors.pop(what) for what in list(errors) if "generator was late" in what}
+    errors = report["errors"]
     figures: Figures = {"peak_rate": peak} | figures_of(report)
     figures |= {
         "resident_mb": watch.resident[-1] / 1e6,
@@ -104,7 +103,7 @@ def main() -> int:
         # One that is written in the last moment may not be seen any more.
         Bar("policies not seen in force", "<=", 1, watch.written + 1.0 - len(watch.revisions)),
     ]
-    notes = [f"{options.minutes:g} minutes at {SHARE:.0%} of the peak", *late]
+    notes = [f"{options.minutes:g} minutes at {SHARE:.0%} of the peak", *late_notes(report)]
     notes += [f"{count} x {what}" for what, count in errors.items()]
     print_report(SCENARIO, {OURS: figures}, bars, notes)
     print(f"  {write_results(SCENARIO, {OURS: figures}, bars, notes)}")

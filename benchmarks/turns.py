@@ -31,6 +31,7 @@ class Lateness(TypedDict):
     p99_us: float
     p999_us: float
     max_us: float
+    is_late: bool
 
 
 class Undisturbed(TypedDict):
@@ -86,8 +87,9 @@ class Load:
         idle: Connections that stand open beside.
         is_awake: On a schedule: the generator never sleeps, and a store on its core goes first.
             Where cores are virtual, a sleep and a wake cost more than a request does.
-        is_timed: On a schedule: times are what it is for, so that it is void where the machine's
-            cores were away too long. False where CPU time counts, which pairs of turns make sound.
+        is_timed: On a schedule: times are what it is for, so that it is void where the generator
+            was late or the machine's cores were away too long. False where CPU time counts, which
+            pairs of turns make sound.
     """
 
     seconds: float
@@ -228,9 +230,20 @@ def _go_first(process: int, urgency: int) -> None:
 
 
 def _is_disturbed(report: Report) -> bool:
-    """Whether the machine's cores were away in more than half of a schedule's seconds."""
-    quiet = report.get("undisturbed")
-    return quiet is not None and 2 * quiet["seconds"] < quiet["of"] - 1
+    """Whether the machine's cores were away in more than half of a schedule's seconds, or the
+    generator was late in the others: then it measures itself."""
+    quiet, late = report.get("undisturbed"), report.get("lateness")
+    if quiet is None or late is None:
+        return False
+    return late["is_late"] or 2 * quiet["seconds"] < quiet["of"] - 1
+
+
+def late_notes(report: Report) -> list[str]:
+    """What to say of a generator that was late for its own schedule."""
+    late = report.get("lateness")
+    if late is None or not late["is_late"]:
+        return []
+    return [f"the generator was late: p99 {late['p99_us']} us, p99.9 {late['p999_us']} us"]
 
 
 def _why(report: Report, unseen: float, stolen: float) -> str:
@@ -239,6 +252,7 @@ def _why(report: Report, unseen: float, stolen: float) -> str:
         said.append(f"{at[0] / 1e6:.3f} s to {at[1] / 1e6:.3f} s after the start")
     if unseen:
         said.append(f"{unseen:.0f} degraded decisions")
+    said += late_notes(report)
     if quiet := report.get("undisturbed"):
         said.append(f"{quiet['seconds']} of {quiet['of']} seconds were undisturbed")
     if stolen:

@@ -100,15 +100,24 @@ def test_a_generator_stays_awake_only_where_that_is_said() -> None:
     assert replace(asleep, is_awake=True).arguments == [*asleep.arguments, "--awake"]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "is_late", "why"),
+    [
+        (10, False, "10 of 60 seconds were undisturbed"),
+        (60, True, "the generator was late: p99 500 us, p99.9 600 us"),
+    ],
+)
 def test_a_turn_away_from_its_cores_is_void_only_where_times_count(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, seconds: int, is_late: bool, why: str
 ) -> None:
-    away: Any = {"is_void": False, "errors": {}, "errors_at_us": None}
-    away["undisturbed"] = {"seconds": 10, "of": 60}
-    monkeypatch.setattr(System, "run", lambda *_: away)
+    late = {"is_late": is_late, "p99_us": 500, "p999_us": 600}
+    quiet = {"seconds": seconds, "of": 60}
+    report: Any = {"is_void": False, "errors": {}, "errors_at_us": None}
+    report |= {"lateness": late, "undisturbed": quiet}
+    monkeypatch.setattr(System, "run", lambda *_: report)
     server: Any = SimpleNamespace(name="ours")
     system = System(server, [])
     timed = Load(seconds=60.0, warmup=0.0, connections=1, rate=5)
-    with pytest.raises(VoidError, match="10 of 60 seconds were undisturbed"):
+    with pytest.raises(VoidError, match=why):
         system.report(timed)
-    assert system.report(replace(timed, is_timed=False)) is away
+    assert system.report(replace(timed, is_timed=False)) is report

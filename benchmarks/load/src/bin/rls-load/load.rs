@@ -151,16 +151,12 @@ impl Load {
         Ok(())
     }
 
-    pub fn report(&mut self, seconds: f64, cpu: &[(String, f64)]) -> Map<String, Value> {
+    pub fn report(&self, seconds: f64, cpu: &[(String, f64)]) -> Map<String, Value> {
         let (Some(schedule), Some(times)) = (&self.schedule, &self.tally.by_second) else {
             return self.tally.report(seconds, cpu);
         };
-        let (more, problem) = schedule.report(times, seconds.floor() as usize);
-        if let Some(problem) = problem {
-            self.tally.error(problem);
-        }
         let mut report = self.tally.report(seconds, cpu);
-        report.extend(more);
+        report.extend(schedule.report(times, seconds.floor() as usize));
         report
     }
 
