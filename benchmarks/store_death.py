@@ -24,7 +24,7 @@ from benchmarks.accuracy.recorder import record
 from benchmarks.accuracy.traffic import Arrival
 from benchmarks.accuracy.wire import Recording, now_us, question
 from benchmarks.harness import Bar, Figures, print_report, write_results
-from benchmarks.turns import Load, Report, System, finished, store_goes_first
+from benchmarks.turns import Load, Report, System, finished, late_notes, store_goes_first
 from benchmarks.workloads import Workload
 from tests.servers.valkey import StoreServer
 from tidegate.compiler import compile_policy
@@ -150,6 +150,7 @@ def main() -> int:
     ]
     for name, it in seen.items():
         notes += [f"{name}: {count} x {what}" for what, count in it.report["errors"].items()]
+        notes += [f"{name}: {late}" for late in late_notes(it.report)]
     print_report(SCENARIO, figures, bars, notes)
     print(f"  {write_results(SCENARIO, figures, bars, notes)}")
     return 0

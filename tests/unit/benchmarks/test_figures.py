@@ -11,6 +11,7 @@ import pytest
 from benchmarks import harness
 from benchmarks.harness import Figures, paired_ratio
 from benchmarks.soak import growth
+from benchmarks.store_death import Seen
 from benchmarks.turns import Load, System, VoidError, ratio
 
 
@@ -121,3 +122,9 @@ def test_a_turn_away_from_its_cores_is_void_only_where_times_count(
     with pytest.raises(VoidError, match=why):
         system.report(timed)
     assert system.report(replace(timed, is_timed=False)) is report
+
+
+def test_an_answer_made_without_the_store_is_no_failed_request() -> None:
+    report: Any = {"errors": {"degraded": 5, "HTTP 500": 2}}
+    probe: Any = SimpleNamespace(errors={"no answer": 1})
+    assert Seen(report, probe, back_s=0.0).failed == 3
