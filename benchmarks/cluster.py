@@ -1,9 +1,9 @@
 """What a Cluster costs our server: 3 masters, against one Redis and a call for each request.
 
 Over 10,000 keys nearly each request has a slot of its own, so there is little to share in a call.
-Both serve the same rate on a schedule, as a node has the traffic that it has. A closed loop is told
-beside: there all requests in flight wait for the store and come back in one lot with one Redis, in
-three with three, so that what is compared is the size of the lots too, and at differing rates.
+The bar is held twice. In closed loops all requests in flight wait for the store and come back in
+one lot with one Redis, in three with three: what is compared is the size of the lots too, and at
+differing rates. On a schedule both serve the same rate, as a node has the traffic that it has.
 
 python benchmarks/cluster.py [--pairs 9] [--seconds 3]
 """
@@ -33,7 +33,7 @@ def cluster(stack: ExitStack, folder: Path) -> System:
 def main() -> int:
     """The Cluster, held against one Redis."""
     ways = {"one Redis, a call for each": one_store(*SINGLE), f"{MASTERS} masters": cluster}
-    what = "CPU with the Cluster to that with one Redis, at the same rate"
+    what = "CPU with the Cluster to that with one Redis"
     return measure("cluster", ways, lambda times: Bar(what, "<=", BAR, times), SHARE)
 
 

@@ -49,8 +49,8 @@ def measure(
         scenario: Its name.
         ways: Two; the CPU time of the second is held against that of the first.
         bar: The bar, from how many times that is.
-        share: Hold both at the same rate, this share of the slower one's closed loop, 0 to 1; the
-            closed loops, each at its own rate, are told beside. None: closed loops alone.
+        share: Hold both at the same rate as well, this share of the slower one's closed loop, 0 to
+            1, against the same bar. None: closed loops alone, each at its own rate.
     """
     parser = argparse.ArgumentParser(prog=scenario)
     parser.add_argument("--pairs", type=int, default=9)
@@ -59,7 +59,7 @@ def measure(
     parser.add_argument("--streams", type=int, default=16, help="requests in flight on each")
     options = parser.parse_args()
     load = Load(options.seconds, options.warmup, connections=4, streams=options.streams)
-    notes = [f"{load.connections} connections with {load.streams} requests in flight on each"]
+    flight = f"{load.connections} connections with {load.streams} requests in flight on each"
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-bench-")))
         found: dict[str, System] = {}
@@ -71,18 +71,18 @@ def measure(
             for system in found.values():
                 system.turn(load)  # fills the counters
             paired = _paired(found, load, options.pairs)
-            notes.append(paired.note)
+            bars, notes = [bar(paired.median)], [f"{flight}: {paired.note}"]
             if share is not None:
                 rate = int(share * min(way["rate"] for way in paired.figures.values()))
                 load = replace(load, rate=rate, is_awake=True, is_timed=False)
                 paired = _paired(found, load, options.pairs)
-                notes[-1] = f"closed loops, each at its own rate: {notes[-1]}"
+                again = bar(paired.median)
+                bars.append(replace(again, what=f"{again.what}, at the same rate"))
                 notes.append(f"both at {rate:,} requests a second: {paired.note}")
         except VoidError as void:
             print(f"{scenario}: VOID, {void}")
             return 1
         notes += [note for system in found.values() for note in system.notes]
-    bars = [bar(paired.median)]
     print_report(scenario, paired.figures, bars, notes)
     print(f"  {write_results(scenario, paired.figures, bars, notes)}")
     return 0
