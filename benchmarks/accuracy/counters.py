@@ -1,12 +1,15 @@
 """Counters of the simulator: what the oracle models, fast enough for a million requests.
 
-`charge` takes the window that a request was admitted in, for what lands later than that.
+`charge` takes the time from which on a request counts, for what lands later than that.
 """
 
 from collections import deque
 from typing import Protocol, Self, TypeVar
 
 from benchmarks.accuracy.rule import Rule
+
+KEPT_US, MOST_GAPS = 600_000, 12
+"""So long, and so many, a bucket knows when it was idle."""
 
 
 class Counter(Protocol):
@@ -15,8 +18,8 @@ class Counter(Protocol):
     def used(self, now: int) -> int:
         """How much of the limit is taken."""
 
-    def charge(self, now: int, cost: int, window: int) -> None:
-        """Takes so much, whether it fits or not."""
+    def charge(self, now: int, cost: int, since: int) -> None:
+        """Takes so much, whether it fits or not, of what came then."""
 
     def copy(self) -> Self:
         """The same state, apart."""
@@ -32,11 +35,11 @@ class FixedWindow:
     def used(self, now: int) -> int:
         return self._count if now // self._period == self._window else 0
 
-    def charge(self, now: int, cost: int, window: int) -> None:
+    def charge(self, now: int, cost: int, since: int) -> None:
         current = now // self._period
         if current != self._window:
             self._window, self._count = current, 0
-        if window == current:
+        if since // self._period == current:
             self._count += cost
 
     def copy(self) -> Self:
@@ -55,8 +58,9 @@ class SlidingWindow:
         left = self._period - now % self._period
         return -(-self._before * left // self._period) + self._count
 
-    def charge(self, now: int, cost: int, window: int) -> None:
+    def charge(self, now: int, cost: int, since: int) -> None:
         self._advance(now)
+        window = since // self._period
         if window == self._window:
             self._count += cost
         elif window == self._window - 1:
@@ -73,33 +77,46 @@ class SlidingWindow:
 
 
 class TokenBucket:
-    """What is taken and not yet drained, in parts of 1/period of a unit."""
+    """What is taken and not yet drained, in parts of 1/period of a unit, of which n drain in a
+    microsecond; and when it was idle lately: ends and lengths, in the same parts.
+
+    What came before now fills the time since then in which the bucket was idle.
+    """
 
     def __init__(self, rule: Rule) -> None:
         self._rate, self._period = rule.n, rule.period_us
         self._owed = self._last = 0
+        self._gaps = [(0, rule.n * KEPT_US)]
 
     def used(self, now: int) -> int:
-        self._advance(now)
-        return -(-self._owed // self._period)
+        owed = self._owed - self._rate * max(0, now - self._last)
+        return max(0, -(-owed // self._period))
 
-    def charge(self, now: int, cost: int, window: int) -> None:
-        del window
-        self._advance(now)
-        self._owed += cost * self._period
-
-    def land(self, now: int, cost: int, drained: int) -> None:
-        """Charges what was admitted elsewhere, where `drained` of it had drained meanwhile; here
-        that counts as far as this bucket was idle."""
-        idle = max(0, self._rate * (now - self._last) - self._owed) // self._period
-        self.charge(now, cost - min(drained, idle), 0)
+    def charge(self, now: int, cost: int, since: int) -> None:
+        self._advance(max(now, self._last))
+        need, left = cost * self._period, []
+        for stop, idle in self._gaps:
+            usable = min(idle, self._rate * max(0, stop - since))
+            taken = min(need, usable)
+            need -= taken
+            left += [(min(stop, since), idle - usable), (stop, usable - taken)]
+        self._owed += need
+        self._gaps = [it for it in left if it[1] and it[0] > self._last - KEPT_US]
+        while len(self._gaps) > MOST_GAPS:
+            self._gaps.remove(min(self._gaps, key=lambda it: it[1]))
 
     def copy(self) -> Self:
         return _copy(self)
 
     def _advance(self, now: int) -> None:
-        self._owed = max(0, self._owed - self._rate * (now - self._last))
-        self._last = now
+        owed = self._owed - self._rate * (now - self._last)
+        if owed < 0:
+            idle = -owed
+            if self._gaps and idle == self._rate * (now - self._gaps[-1][0]):
+                idle += self._gaps[-1][1]
+                self._gaps = self._gaps[:-1]
+            self._gaps = [*self._gaps, (now, min(idle, self._rate * KEPT_US))]
+        self._owed, self._last = max(0, owed), now
 
 
 class SlidingLog:
@@ -114,8 +131,8 @@ class SlidingLog:
             self._taken.popleft()
         return len(self._taken)
 
-    def charge(self, now: int, cost: int, window: int) -> None:
-        del window
+    def charge(self, now: int, cost: int, since: int) -> None:
+        del since
         self._taken.extend([now] * cost)
 
     def copy(self) -> Self:

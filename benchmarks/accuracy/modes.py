@@ -1,12 +1,12 @@
 """What a simulated node does: the rule of each consistency."""
 
-from collections import defaultdict
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.accuracy.counters import Counter, counter
 from benchmarks.accuracy.policy import SHARE, Mode
-from benchmarks.accuracy.simulator import ONE_WAY_US, Decide, MakeNode, Store, World
+from benchmarks.accuracy.simulator import Decide, MakeNode, Store, World
+from benchmarks.accuracy.told import Ahead, Taken
 
 FLUSH_US = 50_000
 SAMPLED_FLUSH_US = 500_000
@@ -32,7 +32,7 @@ def exact(world: World, store: Store, nodes: int) -> Decide:
 def local(world: World, store: Store, nodes: int) -> Decide:
     """Admits a small share by itself, and has it charged a little later."""
     most = int(SHARE * world.rule.n / nodes)
-    return _Local(world, store, most, FLUSH_US).decide
+    return _Local(world, store, nodes, _Hold(most, FLUSH_US)).decide
 
 
 def sharded(parts: int, world: World, store: Store, nodes: int) -> Decide:
@@ -55,101 +55,104 @@ def sharded(parts: int, world: World, store: Store, nodes: int) -> Decide:
 
 def sampled(parts: int, world: World, store: Store, nodes: int) -> Decide:
     """Admits up to 2 K by itself, and has them charged once they are K or rather old."""
-    del nodes
-    return _Local(world, store, 2 * parts, SAMPLED_FLUSH_US).decide
+    return _Local(world, store, nodes, _Hold(2 * parts, SAMPLED_FLUSH_US, least=parts)).decide
 
 
-def _ask(
-    world: World,
-    store: Store,
-    cost: int = 1,
-    hear: Callable[[int, Counter], None] | None = None,
-) -> None:
+def _ask(world: World, store: Store) -> None:
     asked_us = world.now
 
     def arrive() -> None:
-        fits, state = store.ask(cost)
-        told = partial(hear, world.now, state.copy()) if hear else None
-
-        def back() -> None:
-            if told:
-                told()
-            world.answer(asked_us, fits)
-
-        world.message(back)
+        fits, _ = store.ask()
+        world.message(partial(world.answer, asked_us, fits))
 
     world.message(arrive)
 
 
-class _Local:
-    """A node that holds a mirror: what the store last said, and what it admitted since."""
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """What a node admits by itself.
 
-    def __init__(self, world: World, store: Store, most: int, flush_us: int) -> None:
+    Args:
+        most: Units that it may hold untold.
+        flush_us: For how long, microseconds.
+        least: Units that it may hold however badly it knows the store's clock.
+    """
+
+    most: int
+    flush_us: int
+    least: int = 0
+
+
+class _Local:
+    """A node that holds a mirror: what the store last said, and what it admitted since.
+
+    It looks at the latest time that the store's clock may show, and has what it admits count from
+    the earliest one.
+    """
+
+    def __init__(self, world: World, store: Store, nodes: int, hold: _Hold) -> None:
         self._world, self._store = world, store
-        self._most, self._flush_us = most, flush_us
+        self._nodes, self._hold = nodes, hold
         self._mirror = counter(world.rule)
-        self._told = counter(world.rule)
-        """The mirror without what was admitted here."""
-        self._heard_us = -1
-        self._unflushed: dict[int, int] = defaultdict(int)
-        """By window, what no flush has left with yet."""
-        self._flying: dict[int, int] = {}
-        """The same of the flush that is under way; empty once it has landed."""
-        self._landed_us = -1
+        self._ahead = Ahead()
+        self._unflushed = Taken(world.rule)
+        """What no flush has left with yet."""
+        self._flying = Taken(world.rule)
+        """The same of the flush that is under way."""
         self._is_flushing = False
-        self._sent_us, self._round_trip_us = 0, 2 * ONE_WAY_US[1]
-        world.after(world.rng.randrange(flush_us), self._tick)
+        world.after(world.rng.randrange(hold.flush_us), self._tick)
 
     def decide(self) -> None:
         world = self._world
-        if self._mirror.used(world.now) >= world.rule.n:
+        earliest, latest = self._ahead.times(world.now)
+        most = max(self._hold.least, self._hold.most - self._blur(latest - earliest))
+        if world.rule.window(earliest) != world.rule.window(latest) and not self._is_bucket:
+            self._ask()
+        elif self._mirror.used(latest) >= world.rule.n:
             world.answer(world.now, allowed=False)
-            return
-        waiting = sum(self._unflushed.values())
-        if waiting + sum(self._flying.values()) >= self._most:
-            self._flush()
-            _ask(world, self._store, hear=self._hear)
-            return
-        self._mirror.charge(world.now, 1, world.window)
-        self._unflushed[world.window] += 1
-        if 2 * (waiting + 1) >= self._most:
-            self._flush()
-        world.answer(world.now, allowed=True)
+        elif self._unflushed.units + self._flying.units >= most:
+            self._ask()
+        else:
+            self._mirror.charge(earliest, 1, earliest)
+            self._unflushed.add(earliest)
+            if 2 * self._unflushed.units >= self._hold.most:
+                self._flush()
+            world.answer(world.now, allowed=True)
+
+    @property
+    def _is_bucket(self) -> bool:
+        return self._world.rule.algorithm == "token_bucket"
+
+    def _blur(self, width_us: int) -> int:
+        """This node's part of what a bucket may have drained, or not, for all that it knows."""
+        if not self._is_bucket:
+            return 0
+        all_nodes = -(-width_us * self._world.rule.n // self._world.rule.period_us)
+        return -(-all_nodes // self._nodes)
+
+    def _ask(self) -> None:
+        self._flush()
+        _ask(self._world, self._store)
 
     def _tick(self) -> None:
         self._flush()
-        self._world.after(self._flush_us, self._tick)
+        self._world.after(self._hold.flush_us, self._tick)
 
     def _flush(self) -> None:
-        if self._is_flushing or not self._unflushed:
+        if self._is_flushing or not self._unflushed.units:
             return
-        self._is_flushing, self._landed_us = True, -1
-        self._flying, self._unflushed = dict(self._unflushed), defaultdict(int)
-        now, taken = self._world.now, sum(self._flying.values())
-        rule = self._world.rule
-        on_the_way = -(-rule.n * self._round_trip_us // rule.period_us) + 2
-        left = max(0, self._mirror.used(now) - self._told.used(now) - on_the_way)
-        self._sent_us = now
-        self._world.message(partial(self._land, max(0, taken - left)))
+        self._is_flushing, self._flying = True, self._unflushed.take()
+        self._world.message(partial(self._land, self._world.now))
 
-    def _land(self, drained: int) -> None:
-        state = self._store.land(self._flying, drained).copy()
-        landed_us = self._landed_us = self._world.now
+    def _land(self, sent_us: int) -> None:
+        state = self._store.land(self._flying.blocks).copy()
+        self._world.message(partial(self._hear, self._world.now, sent_us, state))
 
-        def back() -> None:
-            self._is_flushing, self._flying = False, {}
-            self._round_trip_us = self._world.now - self._sent_us
-            self._hear(landed_us, state)
-
-        self._world.message(back)
-
-    def _hear(self, time_us: int, state: Counter) -> None:
+    def _hear(self, store_us: int, sent_us: int, state: Counter) -> None:
         """The store's state of that time, to which is added what it did not know then."""
-        if time_us < self._heard_us:
-            return
-        self._heard_us, self._told = time_us, state.copy()
-        has_landed = 0 <= self._landed_us <= time_us
-        for taken in ({} if has_landed else self._flying, self._unflushed):
-            for window, cost in taken.items():
-                state.charge(max(time_us, window * self._world.rule.period_us), cost, window)
+        self._is_flushing, self._flying = False, Taken(self._world.rule)
+        self._ahead = self._ahead.hear(store_us, sent_us, self._world.now)
+        _, latest = self._ahead.times(self._world.now)
+        for since, units in self._unflushed.blocks:
+            state.charge(max(store_us, since) if self._is_bucket else latest, units, since)
         self._mirror = state

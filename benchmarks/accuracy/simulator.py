@@ -4,11 +4,11 @@ Messages take a random time each way. The store decides in the order in which th
 """
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from benchmarks.accuracy.counters import Counter, TokenBucket, counter
+from benchmarks.accuracy.counters import Counter, counter
 from benchmarks.accuracy.rule import Exchange, Rule
 from benchmarks.accuracy.traffic import Arrival
 
@@ -33,11 +33,6 @@ class World:
     """Messages that reached the store."""
     _events: list[tuple[int, int, Event]] = field(default_factory=list)
     _order: int = 0
-
-    @property
-    def window(self) -> int:
-        """The window of now."""
-        return self.rule.window(self.now)
 
     def after(self, wait_us: int, event: Event) -> None:
         """Has something happen later; what is due at once happens in the order it was said in."""
@@ -75,19 +70,15 @@ class Store:
         world.calls += 1
         fits = found.used(world.now) + cost <= self._sizes[shard]
         if fits:
-            found.charge(world.now, cost, world.window)
+            found.charge(world.now, cost, world.now)
         return fits, found
 
-    def land(self, taken: dict[int, int], drained: int) -> Counter:
-        """Charges what a node has admitted, by window, whether it fits or not; so much of it had
-        drained from the node's bucket."""
+    def land(self, blocks: Iterable[tuple[int, int]]) -> Counter:
+        """Charges what a node has admitted, by the times it counts from, whether it fits or not."""
         self._world.calls += 1
         (found,) = self._counters
-        if isinstance(found, TokenBucket):
-            found.land(self._world.now, sum(taken.values()), drained)
-            return found
-        for window, cost in taken.items():
-            found.charge(self._world.now, cost, window)
+        for since, cost in blocks:
+            found.charge(self._world.now, cost, since)
         return found
 
 

@@ -18,6 +18,9 @@ AT_ONCE, IDLE = 1.5, 1.5
 FEW, FEW_US = 0.004, 45_000
 """Of N that come so long before: what a node admits by itself then is still unknown elsewhere."""
 
+PIECE, PIECE_RATE, PIECE_CROWD = 0.2, (0.3, 2.0), (0.5, 1.5)
+"""Of the period at most, of the limit's rate, and of N: what mixed traffic is made of."""
+
 
 class Arrival(NamedTuple):
     """A request that is due, in microseconds from the beginning, which is a window's."""
@@ -90,6 +93,23 @@ def _at_once(course: Course) -> Iterator[float]:
         now += IDLE * course.rule.period_us
 
 
+def _mixed(course: Course) -> Iterator[float]:
+    rng, rule, now = Random(course.seed), course.rule, 0.0
+    while now < course.end_us:
+        kind = rng.choice(["few", "pause", "rate", "crowd"])
+        if kind == "pause":
+            now += rng.uniform(0, PIECE) * rule.period_us
+        elif kind == "rate":
+            rate = rng.uniform(*PIECE_RATE) * rule.n / rule.period_us
+            stop = now + rng.uniform(0, PIECE) * rule.period_us
+            while (now := now + rng.expovariate(rate)) < stop:
+                yield now
+        else:
+            share = rng.uniform(0, 3 * FEW) if kind == "few" else rng.uniform(*PIECE_CROWD)
+            yield from [now] * int(share * rule.n)
+            now += rng.uniform(0, FEW_US)
+
+
 SHAPES: dict[str, Shape] = {
     "0.5x": _steady(0.5),
     "1x": _steady(1.0),
@@ -97,6 +117,7 @@ SHAPES: dict[str, Shape] = {
     "bursts": _bursty,
     "edge": _edge,
     "at once": _at_once,
+    "mixed": _mixed,
 }
 """Steady ones by the limit's rate; bursts with pauses; everybody at a window's edge; all nodes at
-once after they were idle, and a few requests just before."""
+once after they were idle, and a few requests just before; and all of that at random."""

@@ -22,7 +22,10 @@ ALGORITHM_CODES = {
     "sliding_slots": 6,
 }
 ACTION_CODES = {"charge": 0, "peek": 1, "refund": 2}
+LATE_BUCKET = 7
+"""A token bucket that remembers when it was idle."""
 CHARGE_ANYWAY = 3
+TELL = 32768
 SHADOW, LAST = 4, 8
 
 Request = Sequence[Op]
@@ -51,14 +54,19 @@ class Failure:
     status: int
 
 
-def pack_batch(requests: Sequence[Request]) -> tuple[list[str], bytes]:
+def pack_batch(
+    requests: Sequence[Request], *, is_told_late: bool = False
+) -> tuple[list[str], bytes]:
     """The keys and the packed argument of one call."""
     keys: dict[str, int] = {}
     rules: dict[bytes, int] = {}
     ops = bytearray()
     for request in requests:
         for position, op in enumerate(request, start=1):
-            rule = struct.pack("<Bddd", ALGORITHM_CODES[op.algorithm], *_numbers(op))
+            code = ALGORITHM_CODES[op.algorithm]
+            if is_told_late and op.algorithm == "token_bucket":
+                code = LATE_BUCKET
+            rule = struct.pack("<Bddd", code, *_numbers(op))
             is_peek = op.action == "charge" and op.cost == 0
             flags = ACTION_CODES["peek" if is_peek else op.action]
             if op.is_taken_anyway:
@@ -107,10 +115,14 @@ class Script:
         self._test_form: Any = client.register_script(as_test_form(source()))
 
     def decide(
-        self, requests: Sequence[Request], now_us: int | None = None
+        self,
+        requests: Sequence[Request],
+        now_us: int | None = None,
+        *,
+        is_told_late: bool = False,
     ) -> list[list[Outcome | Failure]]:
         """Decides one batch in one call."""
-        keys, batch = pack_batch(requests)
+        keys, batch = pack_batch(requests, is_told_late=is_told_late)
         if now_us is None:
             reply = self._shipped(keys=keys, args=[batch])
         else:

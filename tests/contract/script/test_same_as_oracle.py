@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from hypothesis import given, settings
 
 from tests.contract.script.codec import STRETCH, Script
@@ -32,12 +33,22 @@ def test_script_decides_the_same_in_redis(script_in_redis: Script) -> None:
     run()
 
 
-def _compare(script: Script, history: list[Step]) -> int:
+@pytest.mark.parametrize("every", [1, 2])
+def test_buckets_that_are_told_late_decide_the_same(script: Script, every: int) -> None:
+    @given(histories())
+    def run(history: list[Step]) -> None:
+        _compare(script, history, late_every=every)
+
+    run()
+
+
+def _compare(script: Script, history: list[Step], late_every: int | None = None) -> int:
     script.client.flushdb()
     oracle, begin = Oracle(), time.monotonic()
-    for step in history:
+    for at, step in enumerate(history):
         expected = oracle.decide_batch(step.now_us, step.requests)
-        assert script.decide(step.requests, step.now_us) == expected, step
+        is_late = late_every is not None and at % late_every == 0
+        assert script.decide(step.requests, step.now_us, is_told_late=is_late) == expected, step
         _compare_lives(script, oracle, begin)
     return sum(len(step.requests) for step in history)
 

@@ -24,6 +24,8 @@ const OPERATION: usize = 13;
 /// Rules looked through for one of the same numbers; others get a row of their own.
 const RULES_COMPARED: usize = 8;
 
+const QUOTA: u8 = 5;
+
 const PEEK: u8 = 1;
 const CHARGE_ANYWAY: u8 = 3;
 /// Beside the number of rules.
@@ -67,7 +69,7 @@ pub(super) struct Call {
     by_key: HashTable<u16>,
     hasher: FastState,
     key: Vec<u8>,
-    rules: Vec<(Algorithm, Numbers)>,
+    rules: Vec<(u8, Numbers)>,
     ops: Vec<u8>,
     requests: usize,
     is_charging: bool,
@@ -114,7 +116,8 @@ impl Call {
             if self.kind == Kind::Delete {
                 continue;
             }
-            let rule = self.rule_index(op.rule.algorithm, op.numbers) + 1;
+            let code = code(op.rule.algorithm, op.rule.consistency.is_at_node());
+            let rule = self.rule_index(code, op.numbers) + 1;
             let bits = match action {
                 Action::Charge(_) if op.rule.counts_denied => CHARGE_ANYWAY,
                 Action::Charge(_) => 0,
@@ -134,7 +137,7 @@ impl Call {
     }
 
     /// Packs what was admitted at one counter in some windows (start, units), or a look at it. Of
-    /// a bucket in place of the start: how much of that has drained meanwhile.
+    /// a bucket in place of the start: when it was admitted.
     pub(super) fn push_settling(
         &mut self,
         key: &[u8],
@@ -187,7 +190,7 @@ impl Call {
         action: u8,
         cost: u64,
     ) {
-        let rule = self.rule_index(algorithm, numbers) + 1;
+        let rule = self.rule_index(code(algorithm, true), numbers) + 1;
         self.ops.extend_from_slice(&operation(key, rule, action | LAST, cost));
     }
 
@@ -283,17 +286,10 @@ impl Call {
         out.extend_from_slice(b"\r\n");
         let tells = if self.kind == Kind::Settle { TELL } else { 0 };
         out.extend_from_slice(&(self.rules.len() as u16 | tells).to_le_bytes());
-        for (algorithm, numbers) in &self.rules {
-            out.push(match algorithm {
-                Algorithm::FixedWindow => 1,
-                Algorithm::SlidingWindow => 2,
-                Algorithm::SlidingLog => 3,
-                Algorithm::TokenBucket => 4,
-                Algorithm::Quota => 5,
-                Algorithm::SlidingSlots => 6,
-            });
-            let (period, burst) = match algorithm {
-                Algorithm::Quota => Around::of(numbers).packed(),
+        for (code, numbers) in &self.rules {
+            out.push(*code);
+            let (period, burst) = match *code {
+                QUOTA => Around::of(numbers).packed(),
                 _ => (numbers.period_us, numbers.burst),
             };
             for number in [numbers.n, period, burst] {
@@ -338,14 +334,29 @@ impl Call {
     }
 
     #[inline]
-    fn rule_index(&mut self, algorithm: Algorithm, numbers: Numbers) -> u16 {
+    fn rule_index(&mut self, code: u8, numbers: Numbers) -> u16 {
         let recent = self.rules.iter().enumerate().rev().take(RULES_COMPARED);
-        let same = recent.filter(|(_, row)| **row == (algorithm, numbers)).map(|(at, _)| at).next();
+        let same = recent.filter(|(_, row)| **row == (code, numbers)).map(|(at, _)| at).next();
         let index = same.unwrap_or_else(|| {
-            self.rules.push((algorithm, numbers));
+            self.rules.push((code, numbers));
             self.rules.len() - 1
         });
         index as u16
+    }
+}
+
+/// The algorithm's number in the script. Where requests are told late, a bucket remembers when it was
+/// idle.
+#[inline]
+const fn code(algorithm: Algorithm, is_told_late: bool) -> u8 {
+    match algorithm {
+        Algorithm::FixedWindow => 1,
+        Algorithm::SlidingWindow => 2,
+        Algorithm::SlidingLog => 3,
+        Algorithm::TokenBucket if is_told_late => 7,
+        Algorithm::TokenBucket => 4,
+        Algorithm::Quota => QUOTA,
+        Algorithm::SlidingSlots => 6,
     }
 }
 

@@ -39,7 +39,7 @@ pub(in crate::redis) enum Standing {
 enum Place {
     /// The store.
     Store,
-    /// The store, for what this node may hold is used up: that must be settled meanwhile.
+    /// The store, for this node may hold no more: what it holds must be settled meanwhile.
     Full,
     /// The mirror has room, and has promised it to a charge.
     Promised(u64),
@@ -123,7 +123,7 @@ fn place<'r>(inner: &Inner, plan: &Plan<'r>, op: &PlannedOp<'r>, now_us: u64) ->
     }
     let verdict = table.with(counter, op.numbers, |entry| {
         entry.is_touched = true;
-        match (entry.mirror.ask(cost, most, now_us), op.action) {
+        match (entry.mirror.ask(cost, table.at_most(entry, most), now_us), op.action) {
             (Verdict::Denies(outcome), _) => Place::Told(outcome),
             (Verdict::Stale, _) => Place::Unheard,
             (_, Action::Peek(_)) => Place::Told(entry.mirror.report(op.action, now_us)),
@@ -230,7 +230,8 @@ fn settle_full(inner: &Rc<Inner>, plan: &Plan<'_>, places: &mut Places) {
         if matches!(place, Place::Full) {
             *place = Place::Store;
             let name = inner.shared.local.kept(counter(inner, plan, op), |entry| {
-                entry.may_be_due().then(|| entry.name.clone())
+                let is_due = entry.may_be_due() && entry.mirror.unsettled() > 0;
+                is_due.then(|| entry.name.clone())
             });
             settle(inner, name.flatten().iter());
         }

@@ -3,35 +3,17 @@
 //!
 //! Others only add to what the store holds, and what drains is known; so the mirror never holds
 //! more than the counter does, and where it has no room the store has none. What it admits beyond
-//! that is bounded by the units that it may hold unsettled.
+//! that is bounded by the units that it may hold unsettled. The store's clock is known within bounds:
+//! the mirror looks at the latest time it may be there, and has what it admits count from the earliest
+//! one, so that what it does not know is in favour of the caller.
 
 use tidegate_core::algorithms::{Algorithm, Met, Numbers, State};
-use tidegate_core::units::mul_div;
+use tidegate_core::units::mul_add_div_ceil;
 use tidegate_core::{Action, Outcome};
 
-/// Units that were admitted in one window, and in the one before. A bucket has one window, at 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Units {
-    pub(super) start_us: u64,
-    pub(super) here: u64,
-    pub(super) before: u64,
-}
-
-impl Units {
-    /// Both windows together.
-    pub(super) const fn sum(self) -> u64 {
-        self.here + self.before
-    }
-
-    /// Moves on to the window that starts then.
-    const fn roll(&mut self, start_us: u64, period_us: u64) {
-        if start_us <= self.start_us {
-            return;
-        }
-        self.before = if self.start_us + period_us == start_us { self.here } else { 0 };
-        (self.start_us, self.here) = (start_us, 0);
-    }
-}
+use super::ahead::Ahead;
+use super::late::{Gaps, Late};
+use super::taken::{Block, Taken};
 
 /// What the mirror says to a request.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +22,8 @@ pub(super) enum Verdict {
     Denies(Outcome),
     /// It may be admitted here.
     Admits,
-    /// It is beyond what a node admits by itself, or may hold unsettled.
+    /// It is beyond what a node admits by itself, or may hold unsettled; or it is not known in which
+    /// window the store is.
     Full,
     /// It has not heard of the store for too long.
     Stale,
@@ -52,25 +35,18 @@ pub(super) struct Mirror {
     pub(super) algorithm: Algorithm,
     pub(super) numbers: Numbers,
     state: State,
-    /// The same without what was admitted here.
-    told: State,
-    /// The store's clock less this node's, at most: how far it was ahead of the sending of the
-    /// question that it answered.
-    ahead_us: i64,
-    /// How long the last question took.
-    round_trip_us: u64,
+    /// None: no store has been heard.
+    ahead: Option<Ahead>,
     /// Admitted and not told; told and not answered; promised to requests that wait for another
     /// limit.
-    unsettled: Units,
-    settling: Units,
+    unsettled: Taken,
+    settling: Taken,
     pub(super) promised: u64,
     told_us: u64,
 }
 
 /// A mirror that is older asks before it says anything, and one that is half as old had better.
 const STALE_US: u64 = 1_000_000;
-/// What rounding may hide of what has drained: a part of a unit at the node and one at the store.
-const PARTS: u64 = 2;
 
 impl Mirror {
     /// As a store has told it.
@@ -79,18 +55,17 @@ impl Mirror {
             algorithm,
             numbers,
             state: State::Absent,
-            told: State::Absent,
-            ahead_us: 0,
-            round_trip_us: 0,
-            unsettled: Units::default(),
-            settling: Units::default(),
+            ahead: None,
+            unsettled: Taken::default(),
+            settling: Taken::default(),
             promised: 0,
             told_us: 0,
         }
     }
 
-    const fn now(&self, now_us: u64) -> u64 {
-        now_us.saturating_add_signed(self.ahead_us)
+    /// The store's time: the earliest and the latest that it may be.
+    fn store_us(&self, now_us: u64) -> (u64, u64) {
+        self.ahead.map_or((now_us, now_us), |it| (it.earliest(now_us), it.latest(now_us)))
     }
 
     const fn window(&self, now: u64) -> u64 {
@@ -109,7 +84,11 @@ impl Mirror {
         if now_us.saturating_sub(self.told_us) > STALE_US {
             return Verdict::Stale;
         }
-        let met = self.met(self.now(now_us));
+        let (earliest, latest) = self.store_us(now_us);
+        if self.window(earliest) != self.window(latest) {
+            return Verdict::Full;
+        }
+        let met = self.met(latest);
         if !met.fits(cost) {
             Verdict::Denies(met.report(cost, false))
         } else if self.held() + self.promised + cost > most {
@@ -126,15 +105,18 @@ impl Mirror {
 
     /// What it says to one that is not admitted, for whatever reason.
     pub(super) fn report(&self, action: Action, now_us: u64) -> Outcome {
-        let met = self.met(self.now(now_us));
+        let met = self.met(self.store_us(now_us).1);
         met.report(action.cost(), met.fits(action.cost()))
     }
 
     /// Admits what was promised, whether it still fits or not.
     pub(super) fn charge(&mut self, cost: u64, now_us: u64) -> Outcome {
-        let now = self.now(now_us);
-        self.unsettled.roll(self.window(now), self.numbers.period_us);
-        self.unsettled.here += cost;
+        let now = self.store_us(now_us).0;
+        let since_us = match self.algorithm {
+            Algorithm::TokenBucket => now,
+            _ => self.window(now),
+        };
+        self.unsettled.add(Block { since_us, units: cost }, self.algorithm, self.numbers);
         let mut met = self.met(now);
         met.charge(cost);
         let outcome = met.report(cost, true);
@@ -154,81 +136,86 @@ impl Mirror {
     }
 
     /// It was reset, and with it what is not told yet.
-    pub(super) const fn forget(&mut self) {
-        (self.unsettled.here, self.unsettled.before) = (0, 0);
+    pub(super) fn forget(&mut self) {
+        self.unsettled = Taken::default();
         self.doubt();
     }
 
     /// Units that the store does not have, or may not have.
-    pub(super) const fn held(&self) -> u64 {
+    pub(super) fn held(&self) -> u64 {
         self.unsettled.sum() + self.settling.sum()
     }
 
-    pub(super) const fn unsettled(&self) -> u64 {
+    pub(super) fn unsettled(&self) -> u64 {
         self.unsettled.sum()
     }
 
-    /// What the store is to be told now. Of a bucket's units, some have drained since they were
-    /// admitted, if nobody else took anything: that stands in place of the start of their window.
-    pub(super) fn settle(&mut self, now_us: u64) -> Units {
-        self.settling = self.unsettled;
-        (self.unsettled.here, self.unsettled.before) = (0, 0);
-        match self.algorithm {
-            Algorithm::TokenBucket => Units { start_us: self.drained(now_us), ..self.settling },
-            _ => self.settling,
+    /// Units of a bucket that may have drained, or not, for all that is known of the store's clock.
+    pub(super) fn blur(&self) -> u64 {
+        match (self.algorithm, self.ahead) {
+            (Algorithm::TokenBucket, Some(ahead)) => {
+                mul_add_div_ceil(ahead.width_us(), self.numbers.n, 0, self.numbers.period_us)
+            }
+            _ => 0,
         }
     }
 
-    /// How much of the settling units will no longer be in the mirrored bucket when the store hears
-    /// of them; parts of a unit count whole.
-    fn drained(&self, now_us: u64) -> u64 {
-        let now = self.now(now_us);
-        let level = |state: &State| match state {
-            State::Bucket(bucket) => bucket.drained(now.max(bucket.last)).used(),
-            _ => 0,
-        };
-        let Numbers { n, period_us, .. } = self.numbers;
-        let (on_the_way, _) = mul_div(n, self.round_trip_us.min(STALE_US), period_us);
-        let left = level(&self.state).saturating_sub(level(&self.told));
-        let left = left.saturating_sub(on_the_way + PARTS);
-        self.settling.sum().saturating_sub(left)
+    /// What the store is to be told now.
+    pub(super) fn settle(&mut self) -> Taken {
+        self.settling = std::mem::take(&mut self.unsettled);
+        self.settling.clone()
     }
 
     /// The store has it, and this is how the counter stood there at its time `store_us`; the
     /// question left at `sent_us`.
-    pub(super) fn settled(&mut self, state: State, store_us: u64, sent_us: u64, now_us: u64) {
-        self.settling = Units::default();
-        self.ahead_us = store_us.cast_signed().saturating_sub(sent_us.cast_signed());
-        self.told = state.clone();
-        self.state = state;
+    pub(super) fn settled(
+        &mut self,
+        (state, gaps): (State, Gaps),
+        store_us: u64,
+        sent_us: u64,
+        now_us: u64,
+    ) {
+        self.settling = Taken::default();
+        let heard = Ahead::heard(store_us, sent_us, now_us);
+        self.ahead = Some(self.ahead.map_or(heard, |ahead| ahead.and(heard)));
         self.told_us = now_us;
-        self.round_trip_us = now_us.saturating_sub(sent_us);
-        let now = self.now(now_us);
-        self.unsettled.roll(self.window(now), self.numbers.period_us);
-        let Units { here, before, .. } = self.unsettled;
-        if here + before > 0 {
-            let mut met = self.met(now);
-            met.add(here, before);
-            self.state = met.take_state().0;
-        }
+        self.state = match state {
+            state if self.unsettled.sum() == 0 => state,
+            State::Bucket(bucket) => {
+                self.with_unsettled(Late::told(bucket, gaps, self.numbers, store_us))
+            }
+            State::Absent if self.algorithm == Algorithm::TokenBucket => {
+                self.with_unsettled(Late::idle(self.numbers, store_us))
+            }
+            state => {
+                let now = self.store_us(now_us).1;
+                let window = self.window(now);
+                let before = window.saturating_sub(self.numbers.period_us);
+                let mut met = Met::new(self.algorithm, self.numbers, state, now);
+                met.add(self.unsettled.of(window), self.unsettled.of(before));
+                met.take_state().0
+            }
+        };
+    }
+
+    fn with_unsettled(&self, mut late: Late) -> State {
+        self.unsettled.blocks().for_each(|block| late.land(block));
+        State::Bucket(late.bucket())
     }
 
     /// The question was lost. Where it may have been heard it is not told again.
-    pub(super) const fn lost(&mut self, is_unsent: bool) {
+    pub(super) fn lost(&mut self, is_unsent: bool) {
+        let settling = std::mem::take(&mut self.settling);
         if is_unsent {
-            let Units { start_us, here, before } = self.settling;
-            let mut told = Units { start_us, here, before };
-            told.roll(self.unsettled.start_us, self.numbers.period_us);
-            self.unsettled.here += told.here;
-            self.unsettled.before += told.before;
+            self.unsettled.put_back(settling, self.algorithm, self.numbers);
         }
-        self.settling = Units { start_us: 0, here: 0, before: 0 };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::redis::local::late::Gap;
     use tidegate_core::algorithms::token_bucket::Bucket;
 
     const SECOND: u64 = 1_000_000;
@@ -237,25 +224,73 @@ mod tests {
 
     fn mirror(algorithm: Algorithm, told: State) -> Mirror {
         let mut mirror = Mirror::new(algorithm, NUMBERS);
-        mirror.settled(told, NOW, NOW, NOW);
+        mirror.settled((told, Gaps::new()), NOW, NOW, NOW);
         mirror
     }
 
+    fn of(level: u64) -> Bucket {
+        Bucket { level, rem: 0, n: 600, period_us: 60 * SECOND, last: NOW }
+    }
+
     fn bucket(level: u64) -> State {
-        State::Bucket(Bucket { level, rem: 0, n: 600, period_us: 60 * SECOND, last: NOW })
+        State::Bucket(of(level))
+    }
+
+    fn blocks(taken: &Taken) -> Vec<(u64, u64)> {
+        taken.blocks().map(|block| (block.since_us, block.units)).collect()
     }
 
     #[test]
-    fn what_drained_of_an_idle_bucket_is_told_and_of_a_busy_one_nothing_but_parts_has() {
-        let mut idle = mirror(Algorithm::TokenBucket, bucket(0));
-        idle.charge(5, NOW);
-        assert_eq!(
-            idle.settle(NOW + SECOND / 5),
-            Units { start_us: 2 + PARTS, here: 5, before: 0 }
+    fn a_settling_of_a_bucket_tells_when_its_units_came() {
+        let mut mirror = mirror(Algorithm::TokenBucket, bucket(0));
+        mirror.charge(5, NOW);
+        mirror.charge(1, NOW + SECOND / 5);
+        mirror.charge(1, NOW + SECOND);
+        assert_eq!(blocks(&mirror.settle()), [(NOW, 6), (NOW + SECOND, 1)]);
+    }
+
+    #[test]
+    fn units_count_from_the_earliest_time_and_are_seen_at_the_latest() {
+        let mut mirror = Mirror::new(Algorithm::TokenBucket, NUMBERS);
+        mirror.settled((bucket(600), Gaps::new()), NOW, NOW - SECOND / 10, NOW + SECOND / 10);
+        assert_eq!(mirror.blur(), 2);
+        assert!(matches!(mirror.ask(1, 9, NOW), Verdict::Admits), "a unit may have drained");
+        mirror.charge(1, NOW);
+        assert_eq!(blocks(&mirror.settle()), [(NOW - SECOND / 10, 1)]);
+    }
+
+    #[test]
+    fn what_is_not_told_yet_fills_the_time_in_which_the_store_was_idle() {
+        let mut mirror = mirror(Algorithm::TokenBucket, State::Absent);
+        mirror.charge(3, NOW);
+        mirror.settle();
+        mirror.charge(2, NOW);
+        // Others have taken 598 meanwhile, and the store was idle for a unit's time before.
+        let gap = Gap { stop_us: NOW + SECOND / 10, idle: 60 * u128::from(SECOND) };
+        let told = Bucket { last: NOW + SECOND / 10, ..of(598) };
+        let gaps = [gap].into_iter().collect();
+        let then = NOW + SECOND / 10;
+        mirror.settled((State::Bucket(told), gaps), then, then, then);
+        assert!(matches!(mirror.ask(1, 9, then), Verdict::Admits), "599 are there, not 600");
+        assert!(matches!(mirror.ask(2, 9, then), Verdict::Denies(_)));
+    }
+
+    #[test]
+    fn near_the_edge_of_a_window_the_store_is_asked() {
+        let mut mirror = Mirror::new(Algorithm::FixedWindow, NUMBERS);
+        let edge = NOW + 60 * SECOND;
+        mirror.settled(
+            (State::Absent, Gaps::new()),
+            edge - SECOND,
+            edge - SECOND - 400,
+            edge - SECOND,
         );
-        let mut busy = mirror(Algorithm::TokenBucket, bucket(100));
-        busy.charge(5, NOW);
-        assert_eq!(busy.settle(NOW + SECOND / 5), Units { start_us: PARTS, here: 5, before: 0 });
+        assert!(matches!(mirror.ask(1, 9, edge - 401), Verdict::Admits));
+        assert!(matches!(mirror.ask(1, 9, edge - 400), Verdict::Full));
+        assert!(matches!(mirror.ask(1, 9, edge - 1), Verdict::Full));
+        assert!(matches!(mirror.ask(1, 9, edge), Verdict::Admits));
+        mirror.charge(1, edge - 1);
+        assert_eq!(blocks(&mirror.settle()), [(NOW, 1)]);
     }
 
     #[test]
@@ -267,7 +302,7 @@ mod tests {
         }
         assert!(matches!(mirror.ask(1, 3, NOW), Verdict::Full));
         assert!(matches!(mirror.ask(4, 9, NOW), Verdict::Admits));
-        mirror.settle(NOW);
+        mirror.settle();
         assert!(matches!(mirror.ask(1, 3, NOW), Verdict::Full), "it is on its way");
         assert!(matches!(mirror.ask(598, 1000, NOW), Verdict::Denies(_)));
         assert!(matches!(mirror.ask(1, 3, NOW + 2 * SECOND), Verdict::Stale));
@@ -277,10 +312,10 @@ mod tests {
     fn what_was_surely_not_told_is_told_again_and_what_may_have_been_is_not() {
         let mut mirror = mirror(Algorithm::FixedWindow, State::Absent);
         mirror.charge(2, NOW);
-        assert_eq!(mirror.settle(NOW).here, 2);
+        assert_eq!(mirror.settle().sum(), 2);
         mirror.lost(true);
         mirror.charge(1, NOW);
-        assert_eq!(mirror.settle(NOW).here, 3);
+        assert_eq!(mirror.settle().sum(), 3);
         mirror.lost(false);
         assert_eq!(mirror.held(), 0);
     }
@@ -290,7 +325,6 @@ mod tests {
         let mut mirror = mirror(Algorithm::SlidingWindow, State::Absent);
         mirror.charge(2, NOW + 59 * SECOND);
         mirror.charge(3, NOW + 60 * SECOND);
-        let start_us = NOW + 60 * SECOND;
-        assert_eq!(mirror.settle(NOW + 60 * SECOND), Units { start_us, here: 3, before: 2 });
+        assert_eq!(blocks(&mirror.settle()), [(NOW, 2), (NOW + 60 * SECOND, 3)]);
     }
 }

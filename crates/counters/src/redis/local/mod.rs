@@ -10,12 +10,15 @@
 //! counter has been cool for some time. With `sampled: K` a node holds up to 2 K units, however many
 //! nodes there are, and settles once it has K, or has heard nothing for half a second.
 
+mod ahead;
 mod decide;
 mod heat;
+mod late;
 mod mirror;
 pub(super) mod nodes;
 mod settle;
 mod table;
+mod taken;
 mod tend;
 mod told;
 

@@ -6,16 +6,17 @@ use std::rc::Rc;
 use tidegate_core::{Algorithm, Numbers};
 use tokio::task::yield_now;
 
-use super::mirror::{Mirror, Units};
+use super::mirror::Mirror;
 use super::table::Name;
+use super::taken::{self, Taken};
 use super::told::Told;
 use crate::redis::call::{Kind, MOST_REQUESTS};
 use crate::redis::error::StoreError;
 use crate::redis::handle::Inner;
 use crate::redis::outcome::RECORD;
 
-/// A counter packs two operations at most, and a call no more than so many requests.
-const MOST_COUNTERS: usize = MOST_REQUESTS / 2;
+/// A counter packs an operation for each block, and a call no more than so many requests.
+const MOST_COUNTERS: usize = MOST_REQUESTS / taken::MOST;
 /// Calls of a worker under way at once, so that they leave the line to decisions; to the nodes of a
 /// Cluster, where a call is of one slot.
 const MOST_CALLS: usize = 2;
@@ -27,17 +28,7 @@ struct Item {
     stored: Box<[u8]>,
     algorithm: Algorithm,
     numbers: Numbers,
-    units: Units,
-}
-
-impl Item {
-    fn taken(&self) -> [(u64, u64); 2] {
-        let Units { start_us, here, before } = self.units;
-        if self.algorithm == Algorithm::TokenBucket {
-            return [(0, 0), (start_us, here + before)];
-        }
-        [(start_us.saturating_sub(self.numbers.period_us), before), (start_us, here)]
-    }
+    taken: Taken,
 }
 
 /// The counters of one worker that are to be settled.
@@ -128,7 +119,6 @@ fn send_due(inner: &Rc<Inner>) {
 }
 
 fn item(inner: &Inner, name: &Name) -> Option<Item> {
-    let now_us = inner.shared.clock.now_us();
     inner.shared.local.at(name, |entry| {
         (entry.is_due, entry.is_settling, entry.is_touched) = (false, true, false);
         Item {
@@ -136,7 +126,7 @@ fn item(inner: &Inner, name: &Name) -> Option<Item> {
             stored: entry.stored.clone(),
             algorithm: entry.mirror.algorithm,
             numbers: entry.mirror.numbers,
-            units: entry.mirror.settle(now_us),
+            taken: entry.mirror.settle(),
         }
     })
 }
@@ -154,9 +144,9 @@ impl Settling {
         let sent_us = clock.now_us();
         let told = tell(&self.inner, slot, &self.items).await;
         let now_us = clock.now_us();
-        // An operation for each window in which something was taken, at least one for a counter.
-        let taken = |item: &Item| item.taken().iter().filter(|one| one.1 > 0).count().max(1);
-        let operations: usize = self.items.iter().map(taken).sum();
+        // An operation for each block, at least one for a counter.
+        let blocks = |item: &Item| item.taken.blocks().count().max(1);
+        let operations: usize = self.items.iter().map(blocks).sum();
         let mut states = told.as_deref().ok().and_then(|told| {
             let told = told.get(operations * RECORD..)?;
             Told::read(told)
@@ -197,8 +187,8 @@ async fn tell(
     let wire = inner.owner.wire(slot)?;
     let seat = wire.line.borrow_mut().send_call(Kind::Settle, slot, |call| {
         for item in items {
-            let taken = item.taken();
-            call.push_settling(&item.stored, item.algorithm, item.numbers, taken.into_iter());
+            let taken = item.taken.blocks().map(|block| (block.since_us, block.units));
+            call.push_settling(&item.stored, item.algorithm, item.numbers, taken);
         }
     })?;
     seat.told().await

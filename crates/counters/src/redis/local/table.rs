@@ -92,6 +92,18 @@ impl Table {
         all.checked_div(u64::from(self.nodes())).unwrap_or(0)
     }
 
+    /// Units that the node may hold, of so many, while the store's clock is not known better: what
+    /// may have drained meanwhile, or not, is part of what is admitted over. A sampled limit asks once
+    /// for half of them in any case.
+    pub(super) fn at_most(&self, entry: &Entry, most: u64) -> u64 {
+        let known =
+            most.saturating_sub(entry.mirror.blur().div_ceil(u64::from(self.nodes().max(1))));
+        match entry.consistency {
+            Consistency::Sampled(units) => known.max(units.into()),
+            _ => known,
+        }
+    }
+
     /// True if no counter is mirrored.
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0

@@ -5,7 +5,8 @@ KEYS     each counter key of the batch, once. In a Cluster all lie in one slot: 
 ARGV[1]  the batch, packed little-endian ('B' u8, 'H' u16, 'd' IEEE double that holds a whole number):
            'H'      how many rules; 32768 more: tell the states, as below
            '<Bddd'  for each rule: algorithm (1 fixed_window, 2 sliding_window, 3 sliding_log,
-                    4 token_bucket, 5 quota, 6 sliding_window in slots), n (>= 1), period in
+                    4 token_bucket, 5 quota, 6 sliding_window in slots, 7 token_bucket of which
+                    requests are told late), n (>= 1), period in
                     microseconds, burst (windows: not read). A quota has in place of these two where
                     the period begins that the caller is in, and the seconds that this one (times
                     2^26) and the next one last. Slots have their number, times 2, and 1 more where
@@ -26,12 +27,14 @@ Reply    '<Bddd' for each operation, in order, in one string: status, remaining,
          Told to tell the states: after the records '<d' now and for each key, in order, its state as
          it is left: 'B' how many bytes, and these. In such a batch the burst of a window's rule is the
          start of the window in which action 3 happened: charged there if that still counts, else
-         nowhere. That of a bucket's rule is how much of the cost has drained where it was taken, at
-         most the cost, and its level may pass any bound; for a debt it is the burst. Not on a log.
+         nowhere. That of a bucket's rule (7) is when it happened, and the level may pass any bound; for
+         a debt it is the burst. Not on a log.
 
 State    string 'B' 17 fixed_window   + last, count
                     18 sliding_window + last, current, previous
-                    20 token_bucket   + last, level, rem, n, period
+                    20 token_bucket   + last, level, rem, n, period; of 7 then its gaps, oldest first:
+                                        when it ceased to be idle, and how long it had been, in parts
+                                        of 1/n of a microsecond. A unit drains in `period` of them.
                     21 quota          + last, count, where the period ends
                     22 slots          + last, count of the slot of `last`, and of those before it,
                                         one period's and one, newest first
@@ -40,7 +43,7 @@ State    string 'B' 17 fixed_window   + last, count
          A state of which nothing is left reads as a missing key. Each key lives to its reset + 1 s;
          one that lost its expiry gets it back from the first call that meets it.
 Form     The common path is one loop without functions: a script makes its closures anew in each call.
-         Logs, quotas, slots and products beyond 2^53 are not common and have theirs.
+         Logs, quotas, slots, gaps and products beyond 2^53 are not common and have theirs.
 Test     The first line becomes `local now = tonumber(ARGV[2])`, STRETCH becomes 1000. Nothing else.
 ]]
 local STRETCH = 1
@@ -120,12 +123,12 @@ end
 local rules = unpack('<H', batch)
 local is_telling = rules >= 32768
 if is_telling then rules = rules - 32768 end
-local step_log, write_log, step_quota, step_slots
-local has_log, has_quota, has_slots = false, false, false
+local step_log, write_log, step_quota, step_slots, step_gaps
+local has_log, has_quota, has_slots, has_gaps = false, false, false, false
 for i = 1, rules do
   local code = string.byte(batch, 25 * i - 22)
   if code == 3 then has_log = true elseif code > 4 then
-    if code == 5 then has_quota = true else has_slots = true end
+    if code == 5 then has_quota = true elseif code == 6 then has_slots = true else has_gaps = true end
   end
 end
 if has_log then
@@ -488,6 +491,146 @@ if has_slots then
   end
 end
 
+if has_gaps then
+  -- So long, and so many, are kept: nodes tell what came in the last half second.
+  local KEPT, MOST_GAPS, MOST_IDLE = 600000, 12, 4503599627370496
+
+  -- What is stored, or nothing where that is not ours: gaps as a flat list of ends and lengths.
+  local function load(state)
+    if #state < 41 or #state % 16 ~= 9 then return end
+    local form, last, level, rem, n0, period0 = unpack('<Bddddd', state)
+    local is_ours = form == 20 and last >= 0 and last <= MAX and level >= 0 and level <= MAX
+      and n0 >= 1 and n0 <= MAX and period0 >= 1 and period0 <= MAX and rem >= 0 and rem < period0
+    if not is_ours then return end
+    local gaps = {unpack('<' .. string.rep('d', (#state - 41) / 8), state, 42)}
+    gaps[#gaps] = nil
+    for g = 1, #gaps do
+      if not (gaps[g] >= 0 and gaps[g] <= MAX) then return end
+    end
+    return gaps, last, level, rem, n0, period0
+  end
+
+  -- The bucket was idle until now, for so long at this rate. It may have been at its last write too.
+  local function idle_until_now(gaps, idle, rate)
+    local stop, most = #gaps, rate * KEPT
+    if most > MOST_IDLE then most = MOST_IDLE end
+    if stop > 0 and rate * (now - gaps[stop - 1]) == idle then
+      idle, stop = idle + gaps[stop], stop - 2
+    end
+    gaps[stop + 1], gaps[stop + 2] = now, idle < most and idle or most
+  end
+
+  -- What is left of the gaps, and how many parts of the cost they have taken, of what came then.
+  local function fill(gaps, cost, since)
+    local left, need, taken = {}, cost * period, 0
+    local function leave(stop, idle)
+      if idle > 0 then left[#left + 1], left[#left + 2] = stop, idle end
+    end
+    for g = 1, #gaps, 2 do
+      local stop, idle, open = gaps[g], gaps[g + 1], 0
+      if stop > since then open = n * (stop - since) end
+      if open > idle then open = idle end
+      local take = need - taken
+      if take > open then take = open end
+      taken = taken + take
+      if open > 0 then leave(since, idle - open) else leave(stop, idle) end
+      leave(stop, open - take)
+    end
+    return left, taken
+  end
+
+  -- The gaps as they are stored: not the old ones, and the longest of the others.
+  local function packed(gaps, at)
+    local kept = {}
+    for g = 1, #gaps, 2 do
+      if gaps[g] > at - KEPT then kept[#kept + 1], kept[#kept + 2] = gaps[g], gaps[g + 1] end
+    end
+    while #kept > 2 * MOST_GAPS do
+      local least = 2
+      for g = 4, #kept, 2 do
+        if kept[g] < kept[least] then least = g end
+      end
+      table.remove(kept, least)
+      table.remove(kept, least - 1)
+    end
+    return pack('<' .. string.rep('d', #kept), spread(kept))
+  end
+
+  step_gaps = function(k, action, cost, is_doing, is_taking, is_denied, is_debt)
+    local state = states[k]
+    if state == nil then
+      state = attempt('GET', KEYS[k])
+      states[k] = state
+    end
+    local at, skew, level, rem, is_written, gaps = now, 0, 0, 0, false, {}
+    if not state then
+      idle_until_now(gaps, MAX, n)
+    else
+      local last, n0, period0
+      if not state.err then gaps, last, level, rem, n0, period0 = load(state) end
+      if not last then return state.err and 2 or 3, 0, 0, 0 end
+      if last < now then
+        local drained, part = mul_div(n0, now - last, period0)
+        level, rem = level - drained, rem - part
+        if rem < 0 then level, rem = level - 1, rem + period0 end
+        if level < 0 then
+          idle_until_now(gaps, -level * period0 - rem, n0)
+          level, rem = 0, 0
+        end
+      elseif last - now > FREEZE then
+        gaps, is_written = {}, true
+      else
+        at, skew = last, last - now
+      end
+      if n0 ~= n or period0 ~= period then
+        is_written = true
+        rem = mul_div(rem, period, period0)
+        for g = 2, #gaps, 2 do gaps[g] = mul_div(gaps[g], n, n0) end
+      end
+      if level == 0 and rem == 0 then at, skew, is_written = now, 0, false end
+    end
+    local status, remaining, wait = 1, burst - level, 0
+    if rem > 0 then remaining = remaining - 1 end
+    if action == 3 and is_telling and not is_debt then
+      local taken
+      gaps, taken = fill(gaps, cost, burst < at and burst or at)
+      local part = taken % period
+      level, rem, is_written = level + cost - (taken - part) / period, rem - part, true
+      if rem < 0 then level, rem = level - 1, rem + period end
+      if level > MAX then level = MAX end
+      remaining = 0
+    else
+      if action ~= 2 and cost > remaining then status = 0 end
+      if action == 3 and is_taking then
+        local most = burst + burst < MAX and burst + burst or MAX
+        if level + cost < most then level = level + cost elseif level < most then level, rem = most, 0 end
+        is_written = true
+      elseif action == 0 and status == 1 and is_doing then
+        level, is_written = level + cost, true
+      elseif action == 2 and is_doing and (level > 0 or rem > 0) then
+        level, is_written = level - cost, true
+        if level < 0 then level, rem = 0, 0 end
+      end
+      remaining = burst - level
+      if rem > 0 then remaining = remaining - 1 end
+      if status == 0 or (action == 3 and is_denied and cost > remaining) then
+        wait = -1
+        if cost <= burst then wait = drain_time(level - (burst - cost), rem, n, period) + skew end
+      end
+    end
+    local reset = drain_time(level, rem, n, period) + skew
+    if reset > MAX then reset = MAX end
+    if wait > MAX then wait = MAX end
+    if is_written then
+      states[k] = pack('<Bddddd', 20, at, level, rem, n, period) .. packed(gaps, at)
+      written[k] = reset
+    elseif state then
+      met[k] = reset
+    end
+    return status, remaining > 0 and remaining or 0, wait, reset
+  end
+end
+
 local position, size, count = 3 + 25 * rules, #batch, 0
 local out = {nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil}
 
@@ -510,7 +653,7 @@ while position <= size do
     if algorithm == 3 then
       status, remaining, wait, reset = step_log(k, action % 3, cost, is_doing)
     elseif algorithm > 4 then
-      local step = algorithm == 5 and step_quota or step_slots
+      local step = algorithm == 5 and step_quota or algorithm == 6 and step_slots or step_gaps
       status, remaining, wait, reset = step(k, action, cost, is_doing, is_taking, is_denied, flags >= 16)
     else
       local state = states[k]
@@ -521,10 +664,10 @@ while position <= size do
       local at, skew, is_written, is_ours = now, 0, false, true
 
       if algorithm == 4 then
-        local level, rem, spare = 0, 0, state and 0 or MAX
+        local level, rem = 0, 0
         if state then
           local form, last, n0, period0
-          if #state == 41 then
+          if #state == 41 or (#state > 41 and #state % 16 == 9) then
             form, last, level, rem, n0, period0 = unpack('<Bddddd', state)
           end
           if form ~= 20 then
@@ -540,7 +683,7 @@ while position <= size do
               end
               level, rem = level - drained, rem - part
               if rem < 0 then level, rem = level - 1, rem + period0 end
-              if level < 0 then spare, level, rem = -level, 0, 0 end
+              if level < 0 then level, rem = 0, 0 end
             elseif last - now > FREEZE then
               is_written = true
             else
@@ -557,11 +700,7 @@ while position <= size do
         if rem > 0 then remaining = remaining - 1 end
         if action == 3 then
           if cost <= remaining then status = 1 else status = 0 end
-          if is_taking and is_telling and flags < 16 then
-            -- What drained where it was taken has drained, as far as this bucket was idle meanwhile.
-            level, is_written = level + cost - (burst < spare and burst or spare), true
-            if level > MAX then level = MAX end
-          elseif is_taking then
+          if is_taking then
             local most = burst + burst < MAX and burst + burst or MAX
             if level + cost < most then level = level + cost elseif level < most then level, rem = most, 0 end
             remaining, is_written = burst - level, true
@@ -759,7 +898,7 @@ if is_telling then
   for k = 1, #KEYS do
     local state = type(states[k]) == 'string' and states[k] or ''
     -- What is no state of ours is told as one that nobody knows.
-    if #state > 41 or type(states[k]) == 'table' then state = '?' end
+    if #state > 255 or type(states[k]) == 'table' then state = '?' end
     pieces[#pieces + 1] = pack('<B', #state) .. state
   end
 end
