@@ -4,14 +4,15 @@
 
 mod redis_support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis_support::cluster::{Cluster, ask, of};
 use redis_support::{Server, decide, handle, limit, on_worker, plan, policy, store};
 use serde_json::{Value, json};
 use tidegate_core::{Plan, RuleSet, Verb};
-use tidegate_counters::clock::Deadline;
-use tidegate_counters::redis::RedisHandle;
+use tidegate_counters::clock::{Clock, Deadline};
+use tidegate_counters::redis::{RedisHandle, RedisOptions, RedisStore};
 use tokio::time::{sleep, timeout};
 
 const N: u64 = 1_000;
@@ -199,6 +200,33 @@ fn a_worker_that_leaves_has_told_what_it_admitted() {
         let other = redis_support::store(&server.url());
         let other = redis_support::handle(&other).await;
         assert_eq!(left(&other, &rules).await, N - used - 3);
+    });
+}
+
+#[test]
+fn what_drained_at_a_node_takes_no_room_from_another() {
+    let Some(server) = Server::start(&[]) else { return };
+    on_worker(async {
+        let mut bucket = limit("all", "token_bucket", N, 1, &[]);
+        bucket["consistency"] = json!("local");
+        let rules = policy(&[bucket]);
+        let clocks = [0; 2].map(|_| Arc::new(Clock::default()));
+        let stores = clocks.each_ref().map(|clock| {
+            RedisStore::new(RedisOptions::parse(&server.url()).unwrap(), Arc::clone(clock)).unwrap()
+        });
+        let [one, other] = &stores;
+        let (one, other) = (handle(one).await, handle(other).await);
+        warmed(&server, &one, &rules).await;
+        let begin = clocks[0].now_us() + 100_000;
+        let set = |now_us| clocks.iter().for_each(|clock| clock.set_us(now_us));
+        set(begin);
+        for _ in 0..3 {
+            assert!(decide(&one, &alone(&rules, Verb::Hit, 1)).await.unwrap()[0].fits);
+        }
+        set(begin + 20_000);
+        assert!(decide(&other, &alone(&rules, Verb::Hit, 1)).await.unwrap()[0].fits);
+        one.leave().await;
+        assert_eq!(left(&other, &rules).await, N - 1, "20 units' time has passed for those 3");
     });
 }
 

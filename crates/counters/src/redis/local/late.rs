@@ -128,7 +128,9 @@ mod tests {
                 .into_iter()
                 .map(|(after_us, units)| Block { since_us: NOW - 25_000 + after_us, units })
                 .collect();
-            came.iter().for_each(|block| late.land(*block));
+            for block in &came {
+                late.land(*block);
+            }
             let now_us = NOW + 60_000;
             let found = late.bucket().drained(now_us);
             let found = u128::from(found.level * NUMBERS.period_us + found.rem);

@@ -43,6 +43,8 @@ pub(super) struct Mirror {
     settling: Taken,
     pub(super) promised: u64,
     told_us: u64,
+    /// Units of a bucket that may have drained, or not, for all that is known of the store's clock.
+    pub(super) blur: u64,
 }
 
 /// A mirror that is older asks before it says anything, and one that is half as old had better.
@@ -60,6 +62,7 @@ impl Mirror {
             settling: Taken::default(),
             promised: 0,
             told_us: 0,
+            blur: 0,
         }
     }
 
@@ -85,7 +88,8 @@ impl Mirror {
             return Verdict::Stale;
         }
         let (earliest, latest) = self.store_us(now_us);
-        if self.window(earliest) != self.window(latest) {
+        let is_bucket = self.algorithm == Algorithm::TokenBucket;
+        if !is_bucket && latest % self.numbers.period_us < latest - earliest {
             return Verdict::Full;
         }
         let met = self.met(latest);
@@ -150,16 +154,6 @@ impl Mirror {
         self.unsettled.sum()
     }
 
-    /// Units of a bucket that may have drained, or not, for all that is known of the store's clock.
-    pub(super) fn blur(&self) -> u64 {
-        match (self.algorithm, self.ahead) {
-            (Algorithm::TokenBucket, Some(ahead)) => {
-                mul_add_div_ceil(ahead.width_us(), self.numbers.n, 0, self.numbers.period_us)
-            }
-            _ => 0,
-        }
-    }
-
     /// What the store is to be told now.
     pub(super) fn settle(&mut self) -> Taken {
         self.settling = std::mem::take(&mut self.unsettled);
@@ -177,8 +171,12 @@ impl Mirror {
     ) {
         self.settling = Taken::default();
         let heard = Ahead::heard(store_us, sent_us, now_us);
-        self.ahead = Some(self.ahead.map_or(heard, |ahead| ahead.and(heard)));
-        self.told_us = now_us;
+        let ahead = self.ahead.map_or(heard, |ahead| ahead.and(heard));
+        (self.ahead, self.told_us) = (Some(ahead), now_us);
+        if self.algorithm == Algorithm::TokenBucket {
+            let Numbers { n, period_us, .. } = self.numbers;
+            self.blur = mul_add_div_ceil(ahead.width_us(), n, 0, period_us);
+        }
         self.state = match state {
             state if self.unsettled.sum() == 0 => state,
             State::Bucket(bucket) => {
@@ -253,7 +251,7 @@ mod tests {
     fn units_count_from_the_earliest_time_and_are_seen_at_the_latest() {
         let mut mirror = Mirror::new(Algorithm::TokenBucket, NUMBERS);
         mirror.settled((bucket(600), Gaps::new()), NOW, NOW - SECOND / 10, NOW + SECOND / 10);
-        assert_eq!(mirror.blur(), 2);
+        assert_eq!(mirror.blur, 2);
         assert!(matches!(mirror.ask(1, 9, NOW), Verdict::Admits), "a unit may have drained");
         mirror.charge(1, NOW);
         assert_eq!(blocks(&mirror.settle()), [(NOW - SECOND / 10, 1)]);

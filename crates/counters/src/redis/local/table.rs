@@ -96,8 +96,7 @@ impl Table {
     /// may have drained meanwhile, or not, is part of what is admitted over. A sampled limit asks once
     /// for half of them in any case.
     pub(super) fn at_most(&self, entry: &Entry, most: u64) -> u64 {
-        let known =
-            most.saturating_sub(entry.mirror.blur().div_ceil(u64::from(self.nodes().max(1))));
+        let known = most.saturating_sub(entry.mirror.blur.div_ceil(u64::from(self.nodes().max(1))));
         match entry.consistency {
             Consistency::Sampled(units) => known.max(units.into()),
             _ => known,
