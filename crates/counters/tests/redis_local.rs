@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis_support::cluster::{Cluster, ask, of};
-use redis_support::{Server, decide, handle, limit, on_worker, plan, policy, store};
+use redis_support::{Server, decide, handle, limit, on_worker, plan, policy, store, store_with};
 use serde_json::{Value, json};
 use tidegate_core::{Plan, RuleSet, Verb};
 use tidegate_counters::clock::{Clock, Deadline};
-use tidegate_counters::redis::{RedisHandle, RedisOptions, RedisStore};
+use tidegate_counters::redis::RedisHandle;
 use tokio::time::{sleep, timeout};
 
 const N: u64 = 1_000;
@@ -207,13 +207,15 @@ fn a_worker_that_leaves_has_told_what_it_admitted() {
 fn what_drained_at_a_node_takes_no_room_from_another() {
     let Some(server) = Server::start(&[]) else { return };
     on_worker(async {
-        let mut bucket = limit("all", "token_bucket", N, 1, &[]);
+        // So many that the first few are not told at once.
+        let n = 10 * N;
+        let mut bucket = limit("all", "token_bucket", n, 1, &[]);
         bucket["consistency"] = json!("local");
         let rules = policy(&[bucket]);
         let clocks = [0; 2].map(|_| Arc::new(Clock::default()));
-        let stores = clocks.each_ref().map(|clock| {
-            RedisStore::new(RedisOptions::parse(&server.url()).unwrap(), Arc::clone(clock)).unwrap()
-        });
+        let stores = clocks
+            .each_ref()
+            .map(|clock| store_with(&server.url(), Duration::from_secs(2), Arc::clone(clock)));
         let [one, other] = &stores;
         let (one, other) = (handle(one).await, handle(other).await);
         warmed(&server, &one, &rules).await;
@@ -226,7 +228,7 @@ fn what_drained_at_a_node_takes_no_room_from_another() {
         set(begin + 20_000);
         assert!(decide(&other, &alone(&rules, Verb::Hit, 1)).await.unwrap()[0].fits);
         one.leave().await;
-        assert_eq!(left(&other, &rules).await, N - 1, "20 units' time has passed for those 3");
+        assert_eq!(left(&other, &rules).await, n - 1, "200 units' time has passed for those 3");
     });
 }
 

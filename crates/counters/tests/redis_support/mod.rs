@@ -254,9 +254,13 @@ pub fn store(url: &str) -> RedisStore {
 }
 
 pub fn store_within(url: &str, deadline: Duration) -> RedisStore {
+    store_with(url, deadline, Arc::new(Clock::default()))
+}
+
+pub fn store_with(url: &str, deadline: Duration, clock: Arc<Clock>) -> RedisStore {
     let mut options = RedisOptions::parse(url).unwrap();
     options.deadline = deadline;
-    RedisStore::new(options, Arc::new(Clock::default())).unwrap()
+    RedisStore::new(options, clock).unwrap()
 }
 
 /// Runs as a worker thread does: one thread, its own handle.
