@@ -4,9 +4,9 @@
 
 mod redis_support;
 
-use std::net::TcpListener;
 use std::time::Duration;
 
+use redis_support::ports::free_port;
 use redis_support::{
     Plain, Server, decide, handle, hit, limit, on_worker, plan, policy, recovers, store,
 };
@@ -122,7 +122,7 @@ fn a_counter_that_is_reset_owes_nothing() {
 
 /// A Cluster of one master.
 fn cluster() -> Option<Server> {
-    let bus = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let bus = free_port();
     let server = Server::start(&["--cluster-enabled", "yes", "--cluster-port", &bus.to_string()])?;
     server.run(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
     serves(&server);

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use redis_support::cluster::{Cluster, DEADLINE, ask, free_port, of};
+use redis_support::cluster::{Cluster, DEADLINE, ask, of};
+use redis_support::ports::free_port;
 use redis_support::{
     Server, decide, handle, hit, limit, on_worker, peek, plan, policy, recovers, store,
     store_within, timed,

@@ -13,14 +13,11 @@ use tidegate_counters::clock::Deadline;
 use tidegate_counters::redis::{RedisHandle, RedisOptions, RedisStore, StoreError};
 use tidegate_counters::{Clock, Outcomes};
 
+use super::ports::free_port;
 use super::{Plain, Server, plan};
 
 /// Of its decisions.
 pub const DEADLINE: Duration = Duration::from_millis(400);
-
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 /// Two masters with half of the slots each; a port is the one that the second announces.
 pub struct Cluster {

@@ -7,9 +7,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 pub mod cluster;
+pub mod ports;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -52,12 +53,12 @@ impl Server {
         let name = format!("tg-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = ports::free_port();
         let arguments = arguments.iter().map(|text| (*text).to_owned()).collect();
         Some(Self { binary: binary.into(), directory, port, arguments, child: None })
     }
 
-    /// Starts the process and waits until it answers; anew where another has one of its ports.
+    /// Starts the process and waits until it answers; anew where another still has one of its ports.
     pub fn spawn(&mut self) {
         let deadline = Deadline::after(Duration::from_secs(10));
         while !self.answers() {

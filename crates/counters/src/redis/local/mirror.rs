@@ -72,10 +72,7 @@ impl Mirror {
     }
 
     const fn window(&self, now: u64) -> u64 {
-        match self.algorithm {
-            Algorithm::TokenBucket => 0,
-            _ => now - now % self.numbers.period_us,
-        }
+        now - now % self.numbers.period_us
     }
 
     fn met(&self, now: u64) -> Met {
