@@ -8,15 +8,16 @@ use tokio::task::yield_now;
 
 use super::mirror::Mirror;
 use super::table::Name;
-use super::taken::{self, Taken};
+use super::taken::Taken;
 use super::told::Told;
 use crate::redis::call::{Kind, MOST_REQUESTS};
 use crate::redis::error::StoreError;
 use crate::redis::handle::Inner;
 use crate::redis::outcome::RECORD;
 
-/// A counter packs an operation for each block, and a call no more than so many requests.
-const MOST_COUNTERS: usize = MOST_REQUESTS / taken::MOST;
+/// Counters of a call. Each packs an operation for each of its blocks: mostly one, and no more than
+/// make a call of decisions long.
+const MOST_COUNTERS: usize = MOST_REQUESTS / 2;
 /// Calls of a worker under way at once, so that they leave the line to decisions; to the nodes of a
 /// Cluster, where a call is of one slot.
 const MOST_CALLS: usize = 2;

@@ -17,7 +17,7 @@ pub(super) struct Taken(SmallVec<[Block; MOST]>);
 
 /// Stretches that are told apart. Beyond, the two with the least idle time between become one, which
 /// says of some units that they came that much earlier.
-pub(super) const MOST: usize = 4;
+const MOST: usize = 4;
 
 impl Taken {
     /// All units.
