@@ -3,10 +3,19 @@
 import struct
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contract.script.codec import CHARGE_ANYWAY, LAST, LATE_BUCKET, TELL, Script, as_test_form
+from tests.contract.script.codec import (
+    CHARGE_ANYWAY,
+    LAST,
+    LATE_BUCKET,
+    TELL,
+    Failure,
+    Script,
+    as_test_form,
+)
 from tests.contract.script.codec import source as script_source
 from tests.oracle.late_bucket import LateBucket
 from tests.oracle.model import SECOND, Op
@@ -149,3 +158,17 @@ def test_who_does_not_tell_late_reads_the_same_level(script: Script) -> None:
     assert script.client.strlen("k") == 41 + 16
     script.decide([[Op("k", "token_bucket", 1_000, SECOND, 1_000)]], NOW + 3_000)
     assert script.client.strlen("k") == 41
+
+
+@pytest.mark.parametrize(
+    ("period_us", "gap"), [(0, (1.0, 1.0)), (SECOND, (float("nan"), 1.0)), (SECOND, (1.0, -1.0))]
+)
+def test_a_value_that_is_none_of_ours_is_said_and_left(
+    script: Script, period_us: int, gap: tuple[float, float]
+) -> None:
+    script.client.flushdb()
+    spoilt = struct.pack("<Bddddddd", 20, NOW - 1_000, 0, 0, 1_000, period_us, *gap)
+    script.client.set("k", spoilt)
+    asked = Op("k", "token_bucket", 1_000, SECOND, 1_000)
+    assert script.decide([[asked]], NOW, is_told_late=True) == [[Failure(3)]]
+    assert script.client.get("k") == spoilt

@@ -495,29 +495,14 @@ if has_gaps then
   -- So long, and so many, are kept: nodes tell what came in the last half second.
   local KEPT, MOST_GAPS, MOST_IDLE = 600000, 12, 4503599627370496
 
-  -- What is stored, or nothing where that is not ours: gaps as a flat list of ends and lengths.
-  local function load(state)
-    if #state < 41 or #state % 16 ~= 9 then return end
-    local form, last, level, rem, n0, period0 = unpack('<Bddddd', state)
-    local is_ours = form == 20 and last >= 0 and last <= MAX and level >= 0 and level <= MAX
-      and n0 >= 1 and n0 <= MAX and period0 >= 1 and period0 <= MAX and rem >= 0 and rem < period0
-    if not is_ours then return end
-    local gaps = {unpack('<' .. string.rep('d', (#state - 41) / 8), state, 42)}
+  -- Gaps as they are stored, as a flat list of ends and lengths; nothing where these are not ours.
+  local function listed(tail)
+    local gaps = {unpack('<' .. string.rep('d', #tail / 8), tail)}
     gaps[#gaps] = nil
     for g = 1, #gaps do
       if not (gaps[g] >= 0 and gaps[g] <= MAX) then return end
     end
-    return gaps, last, level, rem, n0, period0
-  end
-
-  -- The bucket was idle until now, for so long at this rate. It may have been at its last write too.
-  local function idle_until_now(gaps, idle, rate)
-    local stop, most = #gaps, rate * KEPT
-    if most > MOST_IDLE then most = MOST_IDLE end
-    if stop > 0 and rate * (now - gaps[stop - 1]) == idle then
-      idle, stop = idle + gaps[stop], stop - 2
-    end
-    gaps[stop + 1], gaps[stop + 2] = now, idle < most and idle or most
+    return gaps
   end
 
   -- What is left of the gaps, and how many parts of the cost they have taken, of what came then.
@@ -539,7 +524,7 @@ if has_gaps then
     return left, taken
   end
 
-  -- The gaps as they are stored: not the old ones, and the longest of the others.
+  -- The gaps as they are to be stored: not the old ones, and the longest of the others.
   local function packed(gaps, at)
     local kept = {}
     for g = 1, #gaps, 2 do
@@ -556,44 +541,80 @@ if has_gaps then
     return pack('<' .. string.rep('d', #kept), spread(kept))
   end
 
+  -- The stored gaps with one more, that ends now. They are looked through only where they are too many,
+  -- or where the bucket was idle at its last write too, so that the last one may go on.
+  local function with_gap(tail, idle, rate, last, was_idle)
+    if idle > MOST_IDLE then idle = MOST_IDLE end
+    if last <= now - KEPT then
+      local most = rate * KEPT
+      return pack('<dd', now, idle < most and idle or most)
+    end
+    if not was_idle and #tail < 16 * MOST_GAPS then return tail .. pack('<dd', now, idle) end
+    local gaps = listed(tail)
+    if not gaps then return end
+    local stop = #gaps
+    if stop > 0 and rate * (now - gaps[stop - 1]) == idle then
+      idle, stop = idle + gaps[stop], stop - 2
+      if idle > MOST_IDLE then idle = MOST_IDLE end
+    end
+    gaps[stop + 1], gaps[stop + 2] = now, idle
+    return packed(gaps, now)
+  end
+
   step_gaps = function(k, action, cost, is_doing, is_taking, is_denied, is_debt)
     local state = states[k]
     if state == nil then
       state = attempt('GET', KEYS[k])
       states[k] = state
     end
-    local at, skew, level, rem, is_written, gaps = now, 0, 0, 0, false, {}
+    local at, skew, level, rem, is_written, tail = now, 0, 0, 0, false, nil
     if not state then
-      idle_until_now(gaps, MAX, n)
+      tail = with_gap('', MAX, n, 0, true)
     else
-      local last, n0, period0
-      if not state.err then gaps, last, level, rem, n0, period0 = load(state) end
-      if not last then return state.err and 2 or 3, 0, 0, 0 end
+      local form, last, n0, period0
+      if not state.err and #state >= 41 and #state % 16 == 9 then
+        form, last, level, rem, n0, period0 = unpack('<Bddddd', state)
+      end
+      if form ~= 20 or not (last >= 0 and last <= MAX and level >= 0 and level <= MAX and n0 >= 1
+        and n0 <= MAX and period0 >= 1 and period0 <= MAX and rem >= 0 and rem < period0) then
+        return state.err and 2 or 3, 0, 0, 0
+      end
+      tail = string.sub(state, 42)
       if last < now then
+        local was_idle = level == 0 and rem == 0
         local drained, part = mul_div(n0, now - last, period0)
         level, rem = level - drained, rem - part
         if rem < 0 then level, rem = level - 1, rem + period0 end
         if level < 0 then
-          idle_until_now(gaps, -level * period0 - rem, n0)
+          tail = with_gap(tail, -level * period0 - rem, n0, last, was_idle)
           level, rem = 0, 0
         end
       elseif last - now > FREEZE then
-        gaps, is_written = {}, true
+        tail, is_written = '', true
       else
         at, skew = last, last - now
       end
-      if n0 ~= n or period0 ~= period then
+      if tail and (n0 ~= n or period0 ~= period) then
         is_written = true
         rem = mul_div(rem, period, period0)
-        for g = 2, #gaps, 2 do gaps[g] = mul_div(gaps[g], n, n0) end
+        local gaps = listed(tail)
+        if gaps then
+          for g = 2, #gaps, 2 do gaps[g] = mul_div(gaps[g], n, n0) end
+          tail = packed(gaps, at)
+        else
+          tail = nil
+        end
       end
+      if not tail then return 3, 0, 0, 0 end
       if level == 0 and rem == 0 then at, skew, is_written = now, 0, false end
     end
     local status, remaining, wait = 1, burst - level, 0
     if rem > 0 then remaining = remaining - 1 end
     if action == 3 and is_telling and not is_debt then
-      local taken
+      local gaps, taken = listed(tail), 0
+      if not gaps then return 3, 0, 0, 0 end
       gaps, taken = fill(gaps, cost, burst < at and burst or at)
+      tail = packed(gaps, at)
       local part = taken % period
       level, rem, is_written = level + cost - (taken - part) / period, rem - part, true
       if rem < 0 then level, rem = level - 1, rem + period end
@@ -622,7 +643,7 @@ if has_gaps then
     if reset > MAX then reset = MAX end
     if wait > MAX then wait = MAX end
     if is_written then
-      states[k] = pack('<Bddddd', 20, at, level, rem, n, period) .. packed(gaps, at)
+      states[k] = pack('<Bddddd', 20, at, level, rem, n, period) .. tail
       written[k] = reset
     elseif state then
       met[k] = reset
