@@ -27,6 +27,8 @@ WRITES = 256
 MINUTE = 60_000_000
 BAR = 4.0
 RECORD = 25
+LATE_BUCKET = "late token_bucket"
+"""A bucket that nodes settle later, as with `consistency: local`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +55,16 @@ def resp(*parts: bytes | str | int) -> bytes:
 def script_load(sha: bytes, algorithm: str, calls: int, decisions: int, rng: random.Random) -> Load:
     """Writes of `calls` script calls, each for `decisions` requests of one operation."""
     burst = 2**40
+    is_late = algorithm == LATE_BUCKET
+    rule = "token_bucket" if is_late else algorithm
     requests_of: list[list[list[Op]]] = []
     writes = []
     for _ in range(WRITES):
         write = b""
         for _ in range(calls):
             keys = [key_of(algorithm, number) for number in rng.sample(range(KEYS), decisions)]
-            requests = [[Op(key, algorithm, burst, MINUTE, burst)] for key in keys]  # type: ignore[arg-type]
-            names, batch = pack_batch(requests)
+            requests = [[Op(key, rule, burst, MINUTE, burst)] for key in keys]  # type: ignore[arg-type]
+            names, batch = pack_batch(requests, is_told_late=is_late)
             write += resp(b"EVALSHA", sha, len(names), *names, batch)
         requests_of.append(requests)
         writes.append(write)
@@ -162,7 +166,7 @@ def main() -> int:
                 per_write,
                 options.decisions,
             )
-            for algorithm in ("token_bucket", "fixed_window", "sliding_window")
+            for algorithm in ("token_bucket", LATE_BUCKET, "fixed_window", "sliding_window")
         }
         systems["tidegate token_bucket, 1 a call"] = system(
             server,
