@@ -6,6 +6,9 @@ whole run stands beside. The generator never sleeps: where cores are virtual, sl
 took more of its core than asking did, and made it late. A generator that was late for its own
 schedule in the seconds that count, or fewer than half of them left, makes the run void.
 
+The floor server, which decides nothing, goes first, once, at the same share of its own peak: what
+it shows is the machine.
+
     python benchmarks/latency.py [--seconds 60] [--share 0.6]
 """
 
@@ -21,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import systems
 from benchmarks.harness import Bar, Figures, print_report, write_results
-from benchmarks.turns import Load, System, VoidError
+from benchmarks.turns import Load, System, VoidError, figures_of
 
 SCENARIO = "latency"
 MEMORY, REDIS = "tidegate in memory", "tidegate with Redis"
@@ -39,16 +42,27 @@ class Course:
 
     def run(self, system: System) -> Figures:
         """Finds the peak, then measures below it."""
-        rates = [system.turn(self.peak)["rate"] for _ in range(PEAK_TURNS)]
-        peak = statistics.median(rates)
-        load = Load(
-            self.seconds,
-            self.peak.warmup,
-            self.peak.connections,
-            rate=int(peak * self.share),
-            is_awake=True,
-        )
-        return {"peak_rate": peak} | system.turn(load)
+        peak = self._peak_of(system)
+        return {"peak_rate": peak} | system.turn(self._below(peak))
+
+    def look(self, system: System) -> Figures:
+        """The same once, whatever disturbed it."""
+        peak = self._peak_of(system)
+        return {"peak_rate": peak} | figures_of(system.run(self._below(peak)))
+
+    def _peak_of(self, system: System) -> float:
+        return statistics.median(system.turn(self.peak)["rate"] for _ in range(PEAK_TURNS))
+
+    def _below(self, peak: float) -> Load:
+        rate, calm = int(peak * self.share), self.peak
+        return Load(self.seconds, calm.warmup, calm.connections, rate=rate, is_awake=True)
+
+
+def of_the_machine(floor: Figures) -> str:
+    """What the floor server showed, over all seconds."""
+    p99, p999 = floor["whole_p99_us"], floor["whole_p999_us"]
+    said = f"{systems.FLOOR} server at {floor['rate']:,.0f} a second, all seconds"
+    return f"{said}: p99 {p99:,.0f} us, p99.9 {p999:,.0f} us"
 
 
 def bars_of(figures: dict[str, Figures]) -> list[Bar]:
@@ -87,9 +101,12 @@ def main() -> int:
             more = timeout if is_shared else ()
             system = systems.ours(stack, folder, shared_store=is_shared, more=more)
             try:
+                if name == MEMORY:
+                    figures[systems.FLOOR] = course.look(systems.floor(stack, folder, system))
+                    notes.append(of_the_machine(figures[systems.FLOOR]))
                 figures[name] = course.run(system)
             except VoidError as void:
-                print(f"{SCENARIO}: VOID, {name}: {void}")
+                print(f"{SCENARIO}: VOID, {name}: {void}", *notes, sep="\n  ")
                 return 1
             notes += system.notes
     bars = bars_of(figures)
